@@ -21,6 +21,7 @@ ADDED = {
     "Again",
     "AsyncWishes",
     "Children",
+    "Cluster",
     "Condition",
     "Conditions",
     "Related",

@@ -75,11 +75,13 @@ def test_declared_arguments_are_given(settings, resource, kinds, cause, details)
         "record": ObjectMemory(Memo(), is_listed=False),
         "indices": {},
     }
+    settings.cluster = "c"
     given = cause(**common, **details).kwargs.keys()
     assert [get_arguments(kind) for kind in kinds] == [given | OF_ATTEMPTS] * len(kinds)
 
 
 def test_declared_arguments_are_given_to_activities(settings):
+    settings.cluster = "c"
     cause = ActivityCause(
         activity=Activity.STARTUP,
         settings=settings,
@@ -88,6 +90,17 @@ def test_declared_arguments_are_given_to_activities(settings):
         indices={},
     )
     assert get_arguments(ActivityHandler) == cause.kwargs.keys() | OF_ATTEMPTS
+
+
+def test_o_one_cluster_is_not_given(settings):
+    cause = ActivityCause(
+        activity=Activity.STARTUP,
+        settings=settings,
+        logger=logging.getLogger(),
+        memo=Memo(),
+        indices={},
+    )
+    assert "cluster" not in cause.kwargs
 
 
 def test_all_kinds_of_handlers_are_known():

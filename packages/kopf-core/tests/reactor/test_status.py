@@ -86,7 +86,7 @@ async def test_i_status_of_a_working_operator(cluster, operate, registry, journa
         _, page = await get("/status")
         assert operator.handling.pool.informers
 
-    of_several = {"processes", "shards"}
+    of_several = {"processes", "clusters", "shards"}
     assert set(status) == {field.name for field in fields(Snapshot)} - of_several
     (stream,) = (s for s in status["streams"] if s["resource"] == "kopfexamples.kopf.dev")
     assert (stream["objects"], stream["is_listed"], stream["lists"]) == (1, True, 1)

@@ -34,7 +34,7 @@ _STANDARD_ATTRIBUTES = frozenset(vars(logging.makeLogRecord({}))) | {
     "asctime",
     "taskName",
 }
-_INTERNAL_ATTRIBUTES = frozenset({"settings", "k8s_skip", "k8s_ref"})
+_INTERNAL_ATTRIBUTES = frozenset({"settings", "k8s_skip", "k8s_ref", "k8s_cluster"})
 
 
 class LogFormat(enum.Enum):
@@ -56,6 +56,12 @@ def make_prefix(record: logging.LogRecord, *, kinds: bool = False) -> str:
     namespace, name = ref.get("namespace"), ref.get("name", "")
     kind = f"{ref.get('kind')} " if kinds and ref.get("kind") else ""
     return f"[{kind}{namespace}/{name}] " if namespace else f"[{kind}{name}] "
+
+
+def name_cluster(record: logging.LogRecord) -> str:
+    """Name the cluster: ``[name] ``; empty if there is only one."""
+    cluster = getattr(record, "k8s_cluster", None)
+    return f"[{cluster}] " if cluster else ""
 
 
 PROCESS = "KOPF_PROCESS"
@@ -156,7 +162,7 @@ class TextFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         prefix = make_prefix(record, kinds=self._kinds) if self._prefix else ""
-        record.message = escape(prefix + shorten(record.message))
+        record.message = escape(name_cluster(record) + prefix + shorten(record.message))
         line = self._style.format(record)
         colour = COLOURS.get(record.levelno) if self._colours else None
         return f"{colour}{line}{_RESET}" if colour else line
@@ -193,6 +199,8 @@ class JsonFormatter(logging.Formatter):
         data["timestamp"] = created.isoformat(timespec="microseconds")
         if ref := getattr(record, "k8s_ref", None):
             data[self._refkey] = dict(ref)
+        if cluster := getattr(record, "k8s_cluster", None):
+            data["cluster"] = cluster
         data["severity"] = self._get_severity(record.levelno)
         return json.dumps(data, default=str, ensure_ascii=False)
 

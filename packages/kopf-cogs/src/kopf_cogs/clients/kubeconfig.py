@@ -26,19 +26,23 @@ def login_with_kubeconfig(
 ) -> credentials.ConnectionInfo | None:
     """Get the credentials of the current context from the files in ``$KUBECONFIG``.
 
+    If the operator serves several clusters, it is the context with the name of the cluster.
     If it is not set, ``~/.kube/config`` is used; and if there is no such file, it returns ``None``.
     An exec plugin is run if the user of the context needs it, so it can take a minute
     (``settings.networking.plugin_timeout``).
     Raises :class:`LoginError` if the files cannot be used for any reason.
     """
-    existing = _find_files()
+    existing = find_files()
     if not existing:
         return None
     if settings is None:
         return read_kubeconfig(existing)
     networking = settings.networking
     return read_kubeconfig(
-        existing, trust_env=networking.trust_env, plugin_timeout=networking.plugin_timeout
+        existing,
+        context=settings.cluster,
+        trust_env=networking.trust_env,
+        plugin_timeout=networking.plugin_timeout,
     )
 
 
@@ -90,40 +94,42 @@ class Target(NamedTuple):
     server: str
 
 
-def find_target() -> Target | None:
-    """The current context, and the address of its cluster; ``None`` if there is no kubeconfig.
+def find_target(context: str | None = None) -> Target | None:
+    """The context (by default, the current one), and the address of its cluster.
+
+    It is ``None`` if there is no kubeconfig.
 
     Raises :class:`LoginError` if the files cannot be used for any reason.
     """
-    config, paths = kubefiles.KubeFiles(), _find_files()
+    config, paths = kubefiles.KubeFiles(), find_files()
     for path in paths:
         config.add(path)
     if not paths:
         return None
-    context = config.get_context(None)
-    return Target(context.name, _get_server(config.get_cluster(context), config.get_user(context)))
+    chosen = config.get_context(context)
+    return Target(chosen.name, _get_server(config.get_cluster(chosen), config.get_user(chosen)))
 
 
-def is_plugin_needed() -> bool:
-    """Whether the user of the current context logs in by an exec plugin.
+def is_plugin_needed(context: str | None = None) -> bool:
+    """Whether the user of the context (by default, the current one) logs in by an exec plugin.
 
     Raises :class:`LoginError` if the files cannot be used for any reason.
     """
-    config, paths = kubefiles.KubeFiles(), _find_files()
+    config, paths = kubefiles.KubeFiles(), find_files()
     for path in paths:
         config.add(path)
-    return bool(paths and config.get_user(config.get_context(None)).get("exec"))
+    return bool(paths and config.get_user(config.get_context(context)).get("exec"))
 
 
 def explain_absence() -> str:
     """Why there is no kubeconfig; empty if there is any, whatever is in it."""
     try:
-        return "" if _find_files() else "$KUBECONFIG is not set, and there is no ~/.kube/config"
+        return "" if find_files() else "$KUBECONFIG is not set, and there is no ~/.kube/config"
     except credentials.LoginError as e:
         return str(e).rstrip(".")
 
 
-def _find_files() -> list[pathlib.Path]:
+def find_files() -> list[pathlib.Path]:
     """The files of ``$KUBECONFIG``, or the usual one; nothing if there is no such file."""
     variable = os.environ.get("KUBECONFIG", "")
     paths = [pathlib.Path(path).expanduser() for path in variable.split(os.pathsep) if path]

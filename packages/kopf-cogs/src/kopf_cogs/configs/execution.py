@@ -1,8 +1,10 @@
 """Settings of the execution of handlers, and the threads in which the sync ones run."""
 
 import concurrent.futures
+import copy
 import dataclasses
 from collections.abc import Callable
+from typing import Self
 
 from kopf_cogs.aiokits.pools import DaemonPool
 from kopf_cogs.aiokits.surroundings import get_threads
@@ -54,6 +56,12 @@ class ExecutionSettings(SettingsGroup):
         self._executor = value
         self._is_foreign = value is not None
         self._is_customized = True
+
+    def share(self) -> Self:
+        """A copy with the same executor, which only the original closes."""
+        mine = copy.copy(self)
+        mine._executor, mine._is_foreign = self.executor, True
+        return mine
 
     def close(self) -> None:
         """Let the idle threads end, unless the executor belongs to the application."""

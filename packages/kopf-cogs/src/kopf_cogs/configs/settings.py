@@ -1,10 +1,11 @@
 """Settings of the operator, in groups; all have reasonable defaults."""
 
+import copy
 import dataclasses
 import logging
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Self
 
 from kopf_cogs.configs import naming
 from kopf_cogs.configs.checks import (
@@ -386,6 +387,9 @@ class OperatorSettings:
     of Kubernetes events.
     """
 
+    cluster: str | None = None
+    """The name of the cluster, if the operator serves several clusters. Kopf sets it."""
+
     _followers: Mapping[str, Any] = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -398,6 +402,15 @@ class OperatorSettings:
         if key == "name" and is_known and value != self.name:
             self._followers = naming.follow(self, self._followers, value)
         super().__setattr__(key, value)
+
+    def for_cluster(self, name: str) -> Self:
+        """A copy of the settings for one of several clusters. It shares the executor."""
+        mine = copy.copy(self)
+        for field in dataclasses.fields(self):
+            setattr(mine, field.name, copy.copy(getattr(self, field.name)))
+        mine.execution = self.execution.share()
+        mine.cluster = name
+        return mine
 
     @property
     def batching(self) -> QueueingSettings:

@@ -201,12 +201,14 @@ async def delete(
 def current_api() -> ObjectsAPI:
     """The client of the current operator. Raises :class:`LookupError` outside of operators."""
     try:
-        api = operator_var.get().api
+        operator = operator_var.get()
     except LookupError:
-        api = None
-    if api is None:
+        operator = None
+    if operator is None:
         raise LookupError("kopf.api works only in handlers: here is no operator to take it from.")
-    return api
+    if operator.api is None:
+        raise LookupError("kopf.api works only where there is one cluster: here are several.")
+    return operator.api
 
 
 async def _adopt(api: ObjectsAPI, body: Mapping[str, Any], kind: Kind | None) -> Mapping[str, Any]:

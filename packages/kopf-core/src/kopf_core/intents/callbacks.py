@@ -7,6 +7,8 @@ namespace, but it is ``str`` here, so that both ``str`` and ``str
 
  None`` fit.
 
+``cluster`` is given only if the operator serves several clusters.
+
 All other arguments are indices, by their names. Values that depend on the users' own types or
 options (memos, params, values of fields) can be annotated with anything. So can ``body``, ``spec``,
 ``status``: with :class:`kopf.Spec` and the like, or with the users' own models.
@@ -62,6 +64,7 @@ class ActivityFn(Protocol):
         dryrun: bool,
         logger: Any,
         memo: Any,
+        cluster: str,
         param: Any,
         **indices: Index[Any, Any],
     ) -> Any: ...
@@ -81,6 +84,7 @@ class SourceFn(Protocol):
         dryrun: bool,
         logger: Any,
         memo: Any,
+        cluster: str,
         param: Any,
         **indices: Index[Any, Any],
     ) -> AsyncIterator[Happening]: ...
@@ -112,6 +116,7 @@ class WatchingFn(Protocol):
         conditions: Conditions,
         logger: Any,
         memo: Any,
+        cluster: str,
         param: Any,
         **indices: Index[Any, Any],
     ) -> Any: ...
@@ -145,6 +150,7 @@ class ChangingFn(Protocol):
         conditions: Conditions,
         logger: Any,
         memo: Any,
+        cluster: str,
         param: Any,
         **indices: Index[Any, Any],
     ) -> Any: ...
@@ -183,6 +189,7 @@ class AdmissionFn(Protocol):
         conditions: Conditions,
         logger: Any,
         memo: Any,
+        cluster: str,
         param: Any,
         **indices: Index[Any, Any],
     ) -> Any: ...
@@ -212,6 +219,7 @@ class IndexingFn(Protocol):
         conditions: Conditions,
         logger: Any,
         memo: Any,
+        cluster: str,
         param: Any,
         **indices: Index[Any, Any],
     ) -> Any: ...
@@ -244,6 +252,7 @@ class ReconcilingFn(Protocol):
         conditions: Conditions,
         logger: Any,
         memo: Any,
+        cluster: str,
         param: Any,
         **indices: Index[Any, Any],
     ) -> Any: ...
@@ -278,6 +287,7 @@ class TimerFn(Protocol):
         conditions: Conditions,
         logger: Any,
         memo: Any,
+        cluster: str,
         param: Any,
         **indices: Index[Any, Any],
     ) -> Any: ...
@@ -312,6 +322,7 @@ class DaemonFn(Protocol):
         conditions: Conditions,
         logger: Any,
         memo: Any,
+        cluster: str,
         param: Any,
         **indices: Index[Any, Any],
     ) -> Any: ...

@@ -73,6 +73,13 @@ class OperatorRegistry:
     def get_activity_handlers(self, activity: Activity) -> list[ActivityHandler]:
         return deduplicate(handler for handler in self._activities if handler.activity == activity)
 
+    def narrow(self, activities: Collection[Activity]) -> "OperatorRegistry":
+        """Another registry with the same handlers, but only with these activities."""
+        mine = OperatorRegistry()
+        mine._activities = [one for one in self._activities if one.activity in activities]
+        mine._resources, mine._conversions = [*self._resources], [*self._conversions]
+        return mine
+
     @property
     def handlers(self) -> Collection[BaseHandler]:
         """All handlers of all kinds."""

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kopf_core.engines.listening import listen
@@ -176,29 +177,9 @@ def join_probes(answers: Collection[Answer]) -> Answer:
 def join_metrics(texts: Mapping[int, str]) -> str:
     """The metrics of all processes, each with the number of its process."""
     from prometheus_client import generate_latest
-    from prometheus_client.registry import Collector, CollectorRegistry
+    from prometheus_client.parser import text_string_to_metric_families as parse
 
-    families = list(_join_families(texts))
+    from kopf_core.engines.serving.metrics import add_label, join_families, make_registry
 
-    class Joint(Collector):
-        def collect(self) -> Collection[Any]:
-            return families
-
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(Joint())
-    return generate_latest(registry).decode()
-
-
-def _join_families(texts: Mapping[int, str]) -> Iterator[Any]:
-    from prometheus_client.parser import text_string_to_metric_families
-
-    families: dict[str, Any] = {}
-    for number, text in texts.items():
-        for family in text_string_to_metric_families(text):
-            samples = [
-                sample._replace(labels={**sample.labels, LABEL: str(number)})
-                for sample in family.samples
-            ]
-            known = families.setdefault(family.name, family)
-            known.samples = samples if known is family else [*known.samples, *samples]
-    yield from families.values()
+    labelled = [add_label(parse(text), LABEL, str(number)) for number, text in texts.items()]
+    return generate_latest(make_registry(join_families(chain(*labelled)))).decode()

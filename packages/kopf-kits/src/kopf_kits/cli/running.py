@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import click
@@ -21,7 +21,7 @@ from kopf_kits.cli.options import (
     logging_options,
     manifest_options,
 )
-from kopf_kits.cli.targets import is_chosen, target_options
+from kopf_kits.cli.targets import clusters_options, is_chosen
 
 DEV_PRIORITY = 666
 
@@ -94,7 +94,7 @@ DEV_PRIORITY = 666
 )
 @once_options
 @click.option("-m", "--module", "modules", multiple=True, help="Import a module (repeatable).")
-@target_options
+@clusters_options
 @click.option("--sandbox", is_flag=True, help="Start a local cluster, and run on it.")
 @manifest_options
 @click.option("--apply-crds", is_flag=True, help="Define the kinds of the models at the start.")
@@ -108,6 +108,8 @@ def run(controls: CLIControls, /, **options: Any) -> None:
     _check_usage(choices, options)
     if options["shards"]:
         _check_shards(choices, options)
+    if options["clusters"]:
+        _check_clusters(choices, options["clusters"])
     if choices.processes > 1:
         _check_processes(controls, choices, options)
     if choices.dev and options["priority"] is None:
@@ -159,6 +161,18 @@ def _check_shards(choices: Choices, options: Mapping[str, Any]) -> None:
     others = {"lease": options["lease"], "peering": options["peering_name"], "once": choices.once}
     for name in [name for name, value in others.items() if value]:
         raise click.UsageError(f"Use either --shards or --{name}, not both.")
+
+
+def _check_clusters(choices: Choices, contexts: Collection[str]) -> None:
+    if len(set(contexts)) < len(contexts):
+        raise click.UsageError("Use each --context once: they are names of different clusters.")
+    others = {
+        "processes": choices.processes > 1,
+        "once": choices.once,
+        "apply-crds": choices.apply_crds,
+    }
+    for name in [name for name, value in others.items() if value]:
+        raise click.UsageError(f"Use either --{name} or several --context, not both.")
 
 
 def _check_processes(controls: CLIControls, choices: Choices, options: Mapping[str, Any]) -> None:

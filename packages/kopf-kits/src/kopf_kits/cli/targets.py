@@ -22,6 +22,14 @@ IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
 """By this variable, client libraries see that they are in a cluster, and prefer it."""
 
 
+_kubeconfig_option = click.option(
+    "--kubeconfig",
+    type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path),
+    metavar="PATH",
+    help="The kubeconfig to use instead of the usual one.",
+)
+
+
 def target_options(fn: F) -> F:
     """Add the options of which cluster is meant; the command itself does not get them.
 
@@ -29,24 +37,56 @@ def target_options(fn: F) -> F:
     the client libraries, the handlers of users, or the tools that these run.
     """
 
-    @click.option(
-        "--kubeconfig",
-        type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path),
-        metavar="PATH",
-        help="The kubeconfig to use instead of the usual one.",
-    )
+    @_kubeconfig_option
     @click.option("--context", metavar="NAME", help="The context of the kubeconfig to use.")
     @functools.wraps(fn)
     def wrapper(
         *args: Any, kubeconfig: pathlib.Path | None, context: str | None, **kwargs: Any
     ) -> Any:
-        if kubeconfig is None and context is None:
-            return fn(*args, **kwargs)
-        click.get_current_context().meta[_META] = True
-        with using_target(kubeconfig, context):
+        with _using_choice(kubeconfig, context):
             return fn(*args, **kwargs)
 
     return wrapper  # type: ignore[return-value]
+
+
+def clusters_options(fn: F) -> F:
+    """The same options, but for several clusters: the command gets the names of their contexts."""
+
+    @_kubeconfig_option
+    @click.option(
+        "--context",
+        "contexts",
+        metavar="NAME",
+        multiple=True,
+        help="The context of the kubeconfig to use; repeat it to serve several clusters.",
+    )
+    @functools.wraps(fn)
+    def wrapper(
+        *args: Any, kubeconfig: pathlib.Path | None, contexts: tuple[str, ...], **kwargs: Any
+    ) -> Any:
+        if len(contexts) <= 1:
+            with _using_choice(kubeconfig, *contexts):
+                return fn(*args, clusters=None, **kwargs)
+        with _using_choice(kubeconfig, is_chosen=True):
+            from kopf_cogs.clients.kubeconfig import find_target
+
+            for context in contexts:
+                find_target(context)
+            return fn(*args, clusters=contexts, **kwargs)
+
+    return wrapper  # type: ignore[return-value]
+
+
+@contextlib.contextmanager
+def _using_choice(
+    kubeconfig: pathlib.Path | None, context: str | None = None, *, is_chosen: bool = False
+) -> Iterator[None]:
+    if kubeconfig is None and context is None and not is_chosen:
+        yield
+        return
+    click.get_current_context().meta[_META] = True
+    with using_target(kubeconfig, context):
+        yield
 
 
 _META = "kopf.target"

@@ -149,6 +149,25 @@ METRICS = (*PULLED, HANDLERS, TIMEOUTS, ROUNDS, REQUESTS)
 """All the metrics: for the documentation, the board, and the alerts."""
 
 
+def add_label(families: Iterable[Any], label: str, value: str) -> Iterator[Any]:
+    """The families of metrics, with one more label of their samples."""
+    for family in families:
+        family.samples = [
+            sample._replace(labels={**sample.labels, label: value}) for sample in family.samples
+        ]
+        yield family
+
+
+def join_families(families: Iterable[Any]) -> Collection[Any]:
+    """Join the families of metrics of the same name: each name can be exposed only once."""
+    joint: dict[str, Any] = {}
+    for family in families:
+        known = joint.setdefault(family.name, family)
+        if known is not family:
+            known.samples = [*known.samples, *family.samples]
+    return joint.values()
+
+
 class Metrics(Instruments):
     """The metrics of one operator, beside those that users have in the default registry."""
 
@@ -169,12 +188,14 @@ class Metrics(Instruments):
 
     def expose(self, snapshot: Snapshot, accept: str = "") -> tuple[bytes, str]:
         """The text of all the metrics, and its content type: of those that are accepted."""
-        from prometheus_client.exposition import choose_encoder
-
         self._snapshot = snapshot
-        encode, content_type = choose_encoder(accept)
-        text = encode(self.registry).removesuffix(b"# EOF\n")  # it ends the whole text only
-        return text + encode(self._prometheus.REGISTRY), content_type
+        return encode(self.registry, accept)
+
+    def gather(self, snapshot: Snapshot) -> Iterable[Any]:
+        """The families of metrics, without those of users."""
+        self._snapshot = snapshot
+        families: Iterable[Any] = self.registry.collect()
+        return families
 
     def collect(self) -> Iterator[Any]:
         """Called by the library when the text is made."""
@@ -225,6 +246,29 @@ class Metrics(Instruments):
         return self._prometheus.Histogram(
             metric.name, metric.help, metric.labels, buckets=BUCKETS, registry=self.registry
         )
+
+
+def encode(registry: Any, accept: str) -> tuple[bytes, str]:
+    """The text of these metrics and of those of users, and its content type."""
+    from prometheus_client import REGISTRY
+    from prometheus_client.exposition import choose_encoder
+
+    encoder, content_type = choose_encoder(accept)
+    text = encoder(registry).removesuffix(b"# EOF\n")  # it ends the whole text only
+    return text + encoder(REGISTRY), content_type
+
+
+def make_registry(families: Collection[Any]) -> Any:
+    """A registry that has just these families."""
+    from prometheus_client.registry import Collector, CollectorRegistry
+
+    class Joint(Collector):
+        def collect(self) -> Collection[Any]:
+            return families
+
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Joint())
+    return registry
 
 
 def make_metrics(namespaces: Collection[str]) -> Metrics | None:

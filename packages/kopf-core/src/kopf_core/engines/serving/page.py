@@ -10,6 +10,7 @@ from typing import TypeVar
 from kopf_core.engines.serving.snapshots import (
     AttemptSnapshot,
     BackgroundSnapshot,
+    ClusterSnapshot,
     ErrorSnapshot,
     PausedSnapshot,
     ProcessSnapshot,
@@ -37,6 +38,7 @@ th { font-weight: 600; color: var(--dim) } td { overflow-wrap: anywhere }
 """
 
 PROCESS_COLUMNS = "for", "shards", "the event loop is late by"
+CLUSTER_COLUMNS = "for", "state", "shards", "objects"
 PAUSED_COLUMNS = "kind", "namespace", "name", "reason"
 ERROR_COLUMNS = "time", "logger", "message"
 STREAM_COLUMNS = "kind", "namespace", "objects", "last sign of life", "lists", "streams", "events"
@@ -74,6 +76,8 @@ def _render_sections(snapshot: Snapshot) -> Iterator[str]:
     yield from _render_problems(snapshot)
     if snapshot.processes:
         yield _render_rows("Processes", PROCESS_COLUMNS, snapshot.processes, _show_process)
+    if snapshot.clusters:
+        yield _render_rows("Clusters", CLUSTER_COLUMNS, snapshot.clusters, _show_cluster)
     yield from _render_work(snapshot)
     if snapshot.paused:
         title = f"Paused by people: {_objects(snapshot.paused_objects)}, left alone"
@@ -104,6 +108,18 @@ def _render_background(snapshot: Snapshot) -> Iterator[str]:
 
 def _show_process(one: ProcessSnapshot) -> Row:
     return f"{one.uptime:.0f} s", one.shards, f"{one.loop_lag * 1000:.0f} ms"
+
+
+def _show_cluster(one: ClusterSnapshot) -> Row:
+    uptime = None if one.uptime is None else f"{one.uptime:.0f} s"
+    state = _name_state(one) if one.is_ready else "is not ready"
+    return uptime, state, one.shards, one.objects
+
+
+def _name_state(one: ClusterSnapshot | Snapshot) -> str:
+    if one.lease is not None and not one.lease.is_leading:
+        return "follows"
+    return "is paused" if one.is_paused else "works"
 
 
 def _show_stream(one: StreamSnapshot) -> Row:
@@ -147,9 +163,7 @@ def _render_health(snapshot: Snapshot) -> str:
         return '<span class="bad">does not work</span>'
     if snapshot.unready:
         return '<span class="bad">is not ready</span>'
-    if snapshot.lease is not None and not snapshot.lease.is_leading:
-        return '<span class="good">follows</span>'
-    return f'<span class="good">{"is paused" if snapshot.is_paused else "works"}</span>'
+    return f'<span class="good">{_name_state(snapshot)}</span>'
 
 
 def _describe(snapshot: Snapshot) -> str:
@@ -189,10 +203,11 @@ def _show(cell: object) -> str:
 def _render_rows(
     title: str, columns: Iterable[str], ones: Collection[R], show: Callable[[R], Row]
 ) -> str:
-    """A section with its table; with the numbers of the processes if there are several."""
-    if any(one.process is not None for one in ones):
-        rows: Iterable[Row] = ((one.process, *show(one)) for one in ones)
-        return _render_table(title, ("process", *columns), rows)
+    """A section with its table; with the processes or the clusters if there are several."""
+    for label in ("process", "cluster"):
+        if any(getattr(one, label) is not None for one in ones):
+            rows: Iterable[Row] = ((getattr(one, label), *show(one)) for one in ones)
+            return _render_table(title, (label, *columns), rows)
     return _render_table(title, columns, map(show, ones))
 
 

@@ -18,6 +18,9 @@ class RowSnapshot:
     process: int | None = None
     """The number of the process, if there are several: from 1."""
 
+    cluster: str | None = None
+    """The name of the cluster, if there are several."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamSnapshot(RowSnapshot):
@@ -165,6 +168,21 @@ class ProcessSnapshot(RowSnapshot):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSnapshot(RowSnapshot):
+    """One of several clusters as a whole."""
+
+    uptime: float | None
+    """For how long it is served, if it is."""
+
+    is_ready: bool
+    is_paused: bool
+    lease: LeaseSnapshot | None
+    shards: int | None
+    objects: int
+    """How many objects are watched."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """Everything of one operator."""
 
@@ -186,6 +204,7 @@ class Snapshot:
     """How many shards this process has, if other processes have the others."""
 
     processes: tuple[ProcessSnapshot, ...] = ()
+    clusters: tuple[ClusterSnapshot, ...] = ()
     streams: tuple[StreamSnapshot, ...] = ()
     queues: tuple[QueueSnapshot, ...] = ()
     retries: tuple[RetrySnapshot, ...] = ()
@@ -216,11 +235,11 @@ class Snapshot:
     errors: tuple[ErrorSnapshot, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """Without the fields that are only for several processes, if there is one."""
+        """Without the fields that are only for several processes or clusters, if there is one."""
         return asdict(self, dict_factory=_select_fields)
 
 
-_OPTIONAL = {"process": None, "processes": (), "shards": None}
+_OPTIONAL = {"process": None, "processes": (), "cluster": None, "clusters": (), "shards": None}
 
 
 def _select_fields(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:

@@ -83,6 +83,7 @@ class LatestErrors(logging.Handler):
         self._items.append(
             ErrorSnapshot(
                 time=time.isoformat(timespec="seconds"),
+                cluster=getattr(record, "k8s_cluster", None),
                 logger=record.name,
                 message=(_name_object(record) + (NOT_SHOWN if _is_secret(record) else message))[
                     :MAX_LENGTH

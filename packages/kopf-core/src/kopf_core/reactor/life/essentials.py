@@ -25,6 +25,7 @@ from kopf_core.engines.posting import EventRecorder
 from kopf_core.engines.sharding.shares import Share, Supervision
 from kopf_core.intents.indices import Indices
 from kopf_core.intents.registries import OperatorRegistry, get_default_registry
+from kopf_core.reactor.life.clusters import Clusters, Host, Provider
 from kopf_core.reactor.life.exiting import Exit
 from kopf_core.reactor.life.once import Once
 from kopf_core.reactor.object.subhandling import run_subhandlers
@@ -54,6 +55,9 @@ class OperatorOptions:
     clock: Clock = field(default_factory=get_clock)
     once: Once | None = None
     assigner: Supervision | None = None
+    clusters: Clusters | Provider | None = None
+    host: Host | None = None
+    """Whoever serves the endpoints for this operator, as for one of several clusters."""
 
     @property
     def patterns(self) -> Collection[NamespacePattern]:

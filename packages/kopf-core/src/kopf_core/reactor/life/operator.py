@@ -1,6 +1,7 @@
 """The operator: the composition root, where all the parts are put together."""
 
 import asyncio
+import contextlib
 import contextvars
 import logging
 from collections.abc import Callable, Collection, Coroutine
@@ -21,10 +22,9 @@ from kopf_core.engines.peering.peering_objects import GROUPS as PEERING_GROUPS
 from kopf_core.engines.posting import post_log_messages
 from kopf_core.engines.probing import ProbeServer, serve_probes
 from kopf_core.engines.tracing import make_traces
-from kopf_core.intents.causes import Activity
-from kopf_core.intents.handlers import DaemonHandler
 from kopf_core.intents.webhooks import WebhookHandler
 from kopf_core.reactor.life.announcements import ConnectionAnnouncer, announce_start
+from kopf_core.reactor.life.ceremonies import INTERRUPTION_TIMEOUT, Ceremonies
 from kopf_core.reactor.life.essentials import Essentials, OperatorOptions
 from kopf_core.reactor.life.external_sources import ExternalSources
 from kopf_core.reactor.life.governing import PeeringBrakes
@@ -52,9 +52,6 @@ logger = logging.getLogger("kopf._core.reactor.running")
 POSTING_TIMEOUT = 1.0
 """How long (in seconds) the exiting operator posts the remaining events."""
 
-INTERRUPTION_TIMEOUT = 1.0
-"""How long (in seconds) to wait for the interrupted handlers of startup and cleanup."""
-
 
 class Operator:
     """One operator: a set of handlers that serves a set of resources in a cluster.
@@ -68,6 +65,7 @@ class Operator:
         self.handling = Handling(essentials)
         self._options = options
         self._context = contextvars.copy_context()
+        self._ceremonies = Ceremonies(options.registry, essentials.activities, self.exit)
         self.leadership = Leadership(essentials, self.handling)
         self._replication = Replication(essentials)
         self._sharding = Sharding(essentials, self.handling)
@@ -106,10 +104,13 @@ class Operator:
         self._context = contextvars.copy_context()
         post_log_messages()
         await self.handling.happenings.open(self._options.assigner)
-        with Watchdog():
+        host = self._options.host
+        with Watchdog() if host is None else contextlib.nullcontext():
             try:
-                check_registry(self._options.registry, logger)
-                if await self._start_up():
+                if host is None:
+                    check_registry(self._options.registry, logger)
+                stopped, logins = wait_flag(self._options.stop_flag), self._authenticator
+                if await self._ceremonies.start_up(stopped, logins.run_on_demand()):
                     api = self.essentials.api
                     api.manager = self._options.settings.name or api.manager
                     if self.essentials.is_dry:
@@ -278,8 +279,8 @@ class Operator:
     ) -> dict[str, Coroutine[Any, Any, None]]:
         """Plug in the instruments, and make the endpoints that show their results."""
         own = [one for one in (make_traces(), self._failures) if one is not None]
-        serving = self._options.settings.serving
-        if not serving.endpoint and not serving.status:
+        serving, host = self._options.settings.serving, self._options.host
+        if not serving.endpoint and not serving.status and host is None:
             self.essentials.plug_in(own)
             return {}
         # Its import takes time, and few operators need it.
@@ -297,6 +298,9 @@ class Operator:
             find_problems,
             self._admission,
         )
+        if host is not None:
+            host.show(status, metrics)
+            return {}
         endpoints: dict[str, Coroutine[Any, Any, None]] = {}
         if serving.status:
             endpoint = StatusEndpoint(status, serving.status, serving.token)
@@ -348,24 +352,10 @@ class Operator:
             waiter.cancel()
         await asyncio.wait(waiters, timeout=INTERRUPTION_TIMEOUT)
 
-    async def _start_up(self) -> bool:
-        """Run the startup handlers; return false if the operator is stopped meanwhile."""
-        return await self._run_activity(
-            Activity.STARTUP,
-            self.exit.requested.wait(),
-            wait_flag(self._options.stop_flag),
-            self._authenticator.run_on_demand(),
-        )
-
     async def _shut_down(self) -> None:
         self.exit.request()
-        await self.exit.wait_for(self._has_no_threads, self.exit.get_left_for_work)
         try:
-            if not await self._run_activity(
-                Activity.CLEANUP, self.exit.wait_for(lambda: False, self.exit.get_left)
-            ):
-                self.exit.note_unfinished("the cleanup activity")
-            await self.exit.wait_for(self._has_no_threads, self.exit.get_left)
+            await self._ceremonies.clean_up()
         finally:
             await self.leadership.stop()
             await self._replication.stop()
@@ -378,36 +368,6 @@ class Operator:
             if hung
             else "Hung tasks stopping is skipped: no tasks given."
         )
-
-    def _has_no_threads(self) -> bool:
-        """Whether all calls have ended, except for daemons: those have had their time already."""
-        return all(isinstance(call.handler, DaemonHandler) for call in self.essentials.ongoing)
-
-    async def _run_activity(self, activity: Activity, *stoppers: Coroutine[Any, Any, Any]) -> bool:
-        """Run the activity until any of the stoppers ends; return whether it is complete."""
-        handlers = self._options.registry.get_activity_handlers(activity)
-        activities = self.essentials.activities
-        running = asyncio.create_task(
-            activities.run(activity, handlers, get_left=self.exit.get_left)
-        )
-        tasks = [running, *map(asyncio.ensure_future, stoppers)]
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in tasks:
-                if task.done() and task is not running:
-                    task.result()  # e.g. raise the error of the login
-            if not running.done():
-                logger.warning(
-                    f"The {activity.value} activity is interrupted: the operator is stopping."
-                )
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks, timeout=INTERRUPTION_TIMEOUT)
-        if not running.done() or running.cancelled():
-            return False
-        running.result()
-        return True
 
 
 def _stand_alone(settings: OperatorSettings) -> None:

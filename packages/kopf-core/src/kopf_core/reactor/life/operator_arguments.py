@@ -16,6 +16,7 @@ from kopf_core.actions.lifecycles import Lifecycle
 from kopf_core.engines.sharding.shares import Supervision
 from kopf_core.intents.indices import Indices
 from kopf_core.intents.registries import OperatorRegistry
+from kopf_core.reactor.life.clusters import Clusters, Provider, parse_clusters
 from kopf_core.reactor.life.essentials import OperatorOptions
 from kopf_core.reactor.life.once import Once
 
@@ -37,6 +38,12 @@ class OperatorArguments(TypedDict, total=False):
 
     vault: Vault | None
     """The credentials, if the application has them; the login handlers are called otherwise."""
+
+    clusters: Clusters | Provider | None
+    """Several clusters to serve, or a function that provides them; by default, there is one.
+
+    The names are contexts of the kubeconfig. :class:`kopf.Cluster` describes other clusters.
+    """
 
     clusterwide: bool
     """Whether to serve all namespaces by one stream for a resource."""
@@ -129,6 +136,8 @@ def choose_options(given: OperatorArguments) -> OperatorOptions:
     Raises :class:`TypeError` if there are no such arguments, or if they contradict each other.
     """
     SIGNATURE.bind(**given)
+    if given.get("clusters") is not None:
+        _check_clusters(given)
     settings, indices = given.get("settings"), given.get("indexers")
     settings = OperatorSettings() if settings is None else settings
     adjust_settings(settings, given)
@@ -140,6 +149,21 @@ def choose_options(given: OperatorArguments) -> OperatorOptions:
     chosen |= {"settings": settings, "namespaces": _choose_scope(given)}
     chosen |= {"indices": indices} if isinstance(indices, Indices) else {}
     return OperatorOptions(**chosen)
+
+
+def _check_clusters(given: OperatorArguments) -> None:
+    clusters = given.get("clusters")
+    if clusters is not None and not callable(clusters):
+        parse_clusters(clusters)
+    others = {
+        "vault": "each cluster has a login of its own",
+        "indexers": "each cluster has indices of its own",
+        "once": "no cluster knows when there is nothing left in the others",
+        "assigner": "one process serves all clusters",
+    }
+    for name, reason in others.items():
+        if given.get(name) is not None:
+            raise TypeError(f"Either clusters= or {name}= can be passed: {reason}.")
 
 
 def adjust_settings(settings: OperatorSettings, given: OperatorArguments) -> None:

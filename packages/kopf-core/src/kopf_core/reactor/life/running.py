@@ -5,20 +5,20 @@ import contextlib
 import gc
 import inspect
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any, Unpack
 
 from kopf_core.actions.context import loading_var, operator_var
-from kopf_core.engines.activities import ActivityError
 from kopf_core.engines.background.termination import disown
-from kopf_core.reactor.life.exiting import AbandonedError, WishedExit, process_owner, tell_of_wish
-from kopf_core.reactor.life.operator import Operator
+from kopf_core.reactor.life.exiting import WishedExit, process_owner, tell_of_wish
+from kopf_core.reactor.life.operator import Operator, OperatorOptions
 from kopf_core.reactor.life.operator_arguments import (
     OperatorArguments,
     choose_options,
     show_options,
 )
 from kopf_core.reactor.life.signals import install_signals
+from kopf_core.reactor.life.supervising import Supervised, supervise, wait_patiently
 
 logger = logging.getLogger("kopf._core.reactor.running")
 
@@ -122,7 +122,16 @@ async def spawn_tasks(**kwargs: Unpack[OperatorArguments]) -> Tasks:
     if (on_operator := loading_var.get()) is not None:
         on_operator()
     options = choose_options(kwargs)
-    return [asyncio.create_task(_supervise(Operator(options)), name="kopf-operator")]
+    return [asyncio.create_task(_supervise(_make(options)), name="kopf-operator")]
+
+
+def _make(options: OperatorOptions) -> Supervised:
+    if options.clusters is None:
+        return Operator(options)
+    # Its import takes time, and few operators need it.
+    from kopf_core.reactor.life.fleet import Fleet
+
+    return Fleet(options)
 
 
 show_options(spawn_tasks)
@@ -140,10 +149,10 @@ async def run_tasks(
     If cancelled, the operator is stopped, too. No other tasks of the loop are ever touched
     (``ignored`` is accepted for compatibility only).
     """
-    is_cancelled = await _wait_patiently(root_tasks, asyncio.FIRST_COMPLETED)
+    is_cancelled = await wait_patiently(root_tasks, asyncio.FIRST_COMPLETED)
     for task in root_tasks:
         task.cancel()
-    is_cancelled |= await _wait_patiently(root_tasks, asyncio.ALL_COMPLETED)
+    is_cancelled |= await wait_patiently(root_tasks, asyncio.ALL_COMPLETED)
     if is_cancelled:
         for task in root_tasks:
             task.cancelled() or task.exception()  # not raised, but not lost either
@@ -156,75 +165,10 @@ async def run_tasks(
                 raise SystemExit(e.code) from e
 
 
-async def _wait_patiently(
-    tasks: Collection["asyncio.Task[Any]"],
-    until: str,
-    on_cancelled: Callable[[], None] | None = None,
-) -> bool:
-    """Wait for the tasks, even if cancelled meanwhile; return whether it was cancelled.
-
-    Cancellations can be repeated (AnyIO does so): all of them are delayed, and none is lost.
-    Without ``on_cancelled``, the first of them cancels the tasks.
-    """
-    is_cancelled = False
-    pending = set(tasks)
-    while pending and (until == asyncio.ALL_COMPLETED or len(pending) == len(tasks)):
-        try:
-            _, pending = await asyncio.wait(pending, return_when=until)
-        except asyncio.CancelledError:
-            if on_cancelled is not None:
-                on_cancelled()
-            elif not is_cancelled:
-                for task in tasks:
-                    task.cancel()
-            is_cancelled = True
-            pending = {task for task in pending if not task.done()}
-    return is_cancelled
-
-
-async def _supervise(operator: Operator) -> None:
+async def _supervise(operator: Supervised) -> None:
     """Run the operator; stop it gracefully at the first signal, and forcefully at the second."""
-    task = asyncio.create_task(operator.run(), name="kopf-operator-core")
-    over = asyncio.create_task(operator.exit.over.wait(), name="kopf-exit")
     signals = install_signals(operator, process_owner.get())
-    try:
-        first = asyncio.FIRST_COMPLETED
-        is_cancelled = await _wait_patiently([task, over], first, operator.stop)
-    finally:
-        signals.uninstall()
-        over.cancel()
-    if not task.done():
-        task.cancel()
-        is_cancelled |= await _wait_patiently([asyncio.create_task(_settle(task))], first)
-    if is_cancelled:
-        _log_failure(task)
-        raise asyncio.CancelledError
-    if operator.exit.wish is not None:
-        _log_failure(task)
-        raise WishedExit(operator.exit.wish, leaves_work=_is_left(task))
-    if not task.done() or task.cancelled():
-        operator.exit.note_unfinished("the operator itself")
-        operator.exit.check()
-    task.result()
-
-
-def _is_left(task: "asyncio.Task[None]") -> bool:
-    """Whether some work still runs, so that the process must not wait for it."""
-    return not task.done() or task.cancelled() or isinstance(task.exception(), AbandonedError)
-
-
-async def _settle(task: "asyncio.Task[None]") -> None:
-    """Let the task end. If it does not end, hide it from the loop, which would wait for it."""
-    _, hung = await asyncio.wait([task], timeout=1.0)
-    if hung:
-        disown(task)
-
-
-def _log_failure(task: "asyncio.Task[None]") -> None:
-    """Log the error of the task, as another error is raised instead."""
-    exc = task.exception() if task.done() and not task.cancelled() else None
-    if exc is not None and not isinstance(exc, ActivityError):  # its errors are logged already
-        logger.error(f"{exc}" if isinstance(exc, AbandonedError) else f"The operator failed: {exc}")
+    await supervise(operator, signals.uninstall)
 
 
 def _relax_garbage_collector() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kopf_core.reactor.life.exiting import HASTE, MARGIN, ProcessOwner
 
 if TYPE_CHECKING:
-    from kopf_core.reactor.life.operator import Operator
+    from kopf_core.reactor.life.supervising import Supervised
 
 logger = logging.getLogger("kopf._core.reactor.running")
 
@@ -25,7 +25,7 @@ class OperatorSignals:
     active, and a signal would kill the process in the middle of its graceful exit.
     """
 
-    def __init__(self, operator: "Operator", owner: ProcessOwner | None) -> None:
+    def __init__(self, operator: "Supervised", owner: ProcessOwner | None) -> None:
         self._operator = operator
         self._owner = owner
         self._loop = asyncio.get_running_loop()
@@ -65,7 +65,7 @@ class OperatorSignals:
             earlier._handle(signum, frame)
 
 
-def install_signals(operator: "Operator", owner: ProcessOwner | None) -> OperatorSignals:
+def install_signals(operator: "Supervised", owner: ProcessOwner | None) -> OperatorSignals:
     """Let the signals stop the operator, if it runs in the main thread."""
     signals = OperatorSignals(operator, owner)
     if threading.current_thread() is threading.main_thread():
@@ -82,7 +82,7 @@ def _find_operator(handler: Any) -> OperatorSignals | None:
     return owner if isinstance(owner, OperatorSignals) else None
 
 
-def _on_signal(operator: "Operator", signum: signal.Signals, number: int) -> None:
+def _on_signal(operator: "Supervised", signum: signal.Signals, number: int) -> None:
     if number == 1:
         logger.info(f"Signal {signum.name} is received. Operator is stopping.")
         operator.stop()

@@ -42,7 +42,9 @@ class SignatureError(Exception):
     expected = True
 
 
-def check_registry(registry: OperatorRegistry, logger: AnyLogger) -> None:
+def check_registry(
+    registry: OperatorRegistry, logger: AnyLogger, *, is_one_cluster: bool = True
+) -> None:
     """Warn of probable mistakes in the handlers.
 
     Raises :class:`SignatureError` for handlers of which every call would fail or do nothing.
@@ -59,7 +61,8 @@ def check_registry(registry: OperatorRegistry, logger: AnyLogger) -> None:
                 )
     for warning in (*_find_doubles(registry), *_find_strange_relations(registry)):
         logger.warning(warning)
-    mistakes = [line for handler in handlers for line in _find_mistakes(handler, registry)]
+    absent = frozenset({"cluster"} if is_one_cluster else ())
+    mistakes = [line for one in handlers for line in _find_mistakes(one, registry, absent)]
     if mistakes:
         raise SignatureError(" ".join(mistakes))
 
@@ -116,11 +119,13 @@ def _find_strange_relations(registry: OperatorRegistry) -> Iterator[str]:
             yield f"There is no index {name!r} for related=, so it is taken as a field.{hint}"
 
 
-def _find_mistakes(handler: BaseHandler, registry: OperatorRegistry) -> Iterator[str]:
+def _find_mistakes(
+    handler: BaseHandler, registry: OperatorRegistry, absent: Collection[str]
+) -> Iterator[str]:
     known = get_arguments(type(handler))
     if not known:
         return  # this is not our handler
-    given = known | {*registry.index_ids}
+    given = known.difference(absent) | {*registry.index_ids}
     for name in find_missing(handler.fn, given):
         hint = _suggest(name, given)
         yield f"{handler} is never given {name!r}, see {locate(handler.fn)}.{hint}"
@@ -137,6 +142,8 @@ def _find_mistakes(handler: BaseHandler, registry: OperatorRegistry) -> Iterator
 def _suggest(name: str, known: Collection[str]) -> str:
     if name == "self":
         return " Decorate functions, not methods; or decorate the methods of existing objects."
+    if name == "cluster" and name not in known:
+        return " It is given only if there are several clusters: write cluster=None."
     if name in known:
         return " Arguments are given by their names: remove the `/` that is after it."
     close = find_similar(name, known)
