@@ -277,3 +277,23 @@ def test_colours_are_for_terminals(monkeypatch, stream, env, options, is_colourf
     assert "\x1b" not in usual
     assert broken.startswith("\x1b[31m") == broken.endswith("\x1b[0m") == is_colourful
     assert ("\x1b" in broken) == is_colourful
+
+
+@pytest.mark.parametrize("log_format", [LogFormat.PLAIN, "%(message)s"])
+@pytest.mark.parametrize(("prefix", "expected"), [(True, "[east] [ns1/n1] "), (False, "[east] ")])
+def test_o_lines_name_one_of_several_clusters(
+    capsys: pytest.CaptureFixture[str], log_format: LogFormat | str, prefix: bool, expected: str
+) -> None:
+    configure(log_format=log_format, log_prefix=prefix)
+    logger.info("hello", extra={**EXTRA, "k8s_cluster": "east"})
+    assert capsys.readouterr().err == f"{expected}hello\n"
+
+
+def test_o_json_names_one_of_several_clusters(capsys: pytest.CaptureFixture[str]) -> None:
+    configure(log_format=LogFormat.JSON)
+    logger.info("hello", extra={**EXTRA, "k8s_cluster": "east"})
+    line = get_json(capsys)
+    assert (line["message"], line["cluster"]) == ("hello", "east")
+    assert "k8s_cluster" not in line
+    logger.info("hello", extra=EXTRA)
+    assert "cluster" not in get_json(capsys)

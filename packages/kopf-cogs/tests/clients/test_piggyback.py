@@ -5,6 +5,7 @@ import sys
 import pytest
 import yaml
 
+from kopf_cogs.clients.kubeconfig import login_with_kubeconfig
 from kopf_cogs.clients.piggyback import (
     login_via_async_client,
     login_via_client,
@@ -196,3 +197,39 @@ async def test_b17_clients_are_not_anonymous_if_their_plugins_fail(kubeconfig, s
     kubeconfig({"exec": plugin | {"command": "no-such-command"}})
     with pytest.raises(LoginError, match="has given no credentials"):
         await login(settings)
+
+
+def add_context(outside, name, server):
+    """Another context, which is not the current one."""
+    path = outside / "config"
+    config = yaml.safe_load(path.read_text())
+    config["contexts"].append({"name": name, "context": {"cluster": name, "user": name}})
+    config["clusters"].append({"name": name, "cluster": {"server": server}})
+    config["users"].append({"name": name, "user": {"token": f"token of {name}"}})
+    path.write_text(yaml.safe_dump(config))
+
+
+async def test_o_logins_take_the_context_of_their_cluster(
+    login, kubeconfig, settings, outside, monkeypatch
+):
+    kubeconfig({"token": "tok"})
+    add_context(outside, "east", "https://east:1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    info = await login(settings.for_cluster("east"))
+    assert (info.server, info.token) == ("https://east:1", "token of east")
+    assert (await login(settings)).server == "https://host:1"
+
+
+async def test_o_unknown_contexts_are_named(login, kubeconfig, settings):
+    kubeconfig({"token": "tok"})
+    with pytest.raises(LoginError, match="via the context 'absent' of the kubeconfig"):
+        await login(settings.for_cluster("absent"))
+
+
+async def test_o_own_login_takes_the_context_of_its_cluster(kubeconfig, settings, outside):
+    kubeconfig({"token": "tok"})
+    add_context(outside, "east", "https://east:1")
+    info = login_with_kubeconfig(settings=settings.for_cluster("east"))
+    assert (info.server, info.token) == ("https://east:1", "token of east")
+    with pytest.raises(LoginError, match="There is no context 'absent'"):
+        login_with_kubeconfig(settings=settings.for_cluster("absent"))

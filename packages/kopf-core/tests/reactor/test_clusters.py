@@ -5,19 +5,23 @@ import contextlib
 import json
 import logging
 import random
+import threading
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import aiohttp
 import pytest
+from free_ports import find_free_port
 from idleness import until
 
 from kopf_cogs.clients.session import Client
 from kopf_cogs.structs.credentials import ConnectionInfo, LoginError
 from kopf_core.actions import api
+from kopf_core.actions.errors import TemporaryError
 from kopf_core.actions.happenings import trigger
 from kopf_core.engines.posting import info
 from kopf_core.intents import decorators as on
-from kopf_core.reactor.life import keepers
+from kopf_core.reactor.life import keepers, operator_status
 from kopf_core.reactor.life.clusters import Cluster
 from kopf_core.reactor.life.fleet import Fleet
 from kopf_core.reactor.life.operator_arguments import choose_options
@@ -528,3 +532,164 @@ async def test_o_events_are_posted_in_their_cluster(a, b, serve, registry, setti
     await b.create("obj")
     async with serve(name(a=a, b=b)):
         await until(are_posted)
+
+
+@pytest.fixture
+async def look(settings, monkeypatch):
+    """Request a path of the endpoints."""
+    monkeypatch.setattr(operator_status, "CACHE_TIME", 0)
+    settings.serving.endpoint = f"http://127.0.0.1:{find_free_port()}"
+    settings.serving.status = f"http://127.0.0.1:{find_free_port()}"
+    async with aiohttp.ClientSession() as session:
+
+        async def look(path: str) -> tuple[int, str]:
+            serving = settings.serving
+            url = serving.status if path.startswith("/status") else serving.endpoint
+            try:
+                async with session.get(url + path) as response:
+                    return response.status, await response.text()
+            except aiohttp.ClientConnectorError:
+                return 0, "it does not listen yet"
+
+        yield look
+
+
+async def test_o_status_names_the_clusters(a, b, serve, registry, journal, look):
+    @on.create("kopfexamples", registry=registry)
+    def create_fn(cluster, **_):
+        journal(cluster)
+        if cluster == "b":
+            raise TemporaryError("not yet", delay=3600)
+
+    async def get_status() -> Any:
+        code, text = await look("/status.json")
+        status = json.loads(text) if code == 200 else {}
+        return status if status.get("retries") else None
+
+    await a.create("obj")
+    await b.create("obj")
+    async with serve([*name(a=a, b=b), describe("down", NOWHERE)]):
+        await journal.until(lambda seen: len(seen) == 2)
+        status = await until(get_status)
+        _, page = await look("/status")
+    states = {one["cluster"]: (one["is_ready"], one["objects"] > 0) for one in status["clusters"]}
+    assert states == {"a": (True, True), "b": (True, True), "down": (False, False)}
+    assert [(one["cluster"], one["name"]) for one in status["retries"]] == [("b", "obj")]
+    assert {(one["cluster"], one["resource"]) for one in status["streams"]} >= {
+        ("a", "kopfexamples.kopf.dev"),
+        ("b", "kopfexamples.kopf.dev"),
+    }
+    assert [(one["cluster"], "not yet" in one["message"]) for one in status["errors"]] == [
+        ("b", True)
+    ]
+    assert any(text.startswith("cluster down: ") for text in status["unready"])
+    for text in ("<h2>Clusters</h2>", "<th>cluster</th>", "<td>down</td>", "is not ready"):
+        assert text in page
+
+
+async def test_o_metrics_name_the_clusters(a, b, serve, registry, journal, look):
+    pytest.importorskip("prometheus_client")
+
+    @on.create("kopfexamples", registry=registry)
+    def create_fn(cluster, **_):
+        journal(cluster)
+
+    async def get_metrics() -> str | None:
+        _, text = await look("/metrics")
+        attempts = [line for line in text.splitlines() if "handler_seconds_count{" in line]
+        return text if len(attempts) == 2 else None
+
+    await a.create("obj")
+    await b.create("obj")
+    async with serve(name(a=a, b=b)):
+        await journal.until(lambda seen: len(seen) == 2)
+        text = await until(get_metrics)
+    lines = text.splitlines()
+    for key in ("a", "b"):
+        own = [line for line in lines if f'cluster="{key}"' in line]
+        assert f'kopf_ready{{cluster="{key}"}} 1.0' in own
+        for metric in ("kopf_objects", "kopf_request_seconds_count", "kopf_handler_seconds_count"):
+            assert any(line.startswith(f"{metric}{{") for line in own)
+    assert len([line for line in lines if line.startswith("# HELP kopf_objects ")]) == 1
+    assert len([line for line in lines if line.startswith("python_info")]) == 1
+
+
+async def test_o_probes_fail_only_if_all_clusters_fail(a, serve, registry, journal, look):
+    on.event("kopfexamples", registry=registry)(lambda **_: None)
+
+    async def get_unready() -> Any:
+        code, text = await look("/readyz")
+        return json.loads(text)["unready"] if code == 503 else None
+
+    provider = Provider()
+    provider.set(describe("down", NOWHERE))
+    async with serve(provider):
+        unready = await until(get_unready)
+        assert all(text.startswith("cluster down: ") for text in unready)
+        provider.set(*name(a=a), describe("down", NOWHERE))
+
+        async def is_ready() -> bool:
+            return (await look("/readyz"))[0] == 200
+
+        await until(is_ready)
+        assert (await look("/livez"))[0] == 200
+
+
+async def test_o_clusters_share_the_threads(a, b, serve, registry, settings, journal):
+    settings.execution.max_workers = 1
+
+    @on.create("kopfexamples", registry=registry)
+    def create_fn(**_):
+        journal(threading.current_thread().name)
+
+    provider = Provider()
+    provider.set(*name(a=a, b=b))
+    await a.create("obj")
+    await b.create("obj")
+    async with serve(provider) as fleet:
+        await journal.until(lambda seen: len(seen) == 2)
+        provider.set(*name(a=a))
+        await until(lambda: {*fleet._keepers} == {"a"})
+        await a.create("later")
+        await journal.until(lambda seen: len(seen) == 3)
+    assert len({*journal}) == 1
+
+
+async def test_o_the_second_exit_interrupts_the_handlers(a, b, serve, registry, journal):
+    @on.create("kopfexamples", registry=registry)
+    async def create_fn(cluster, **_):
+        journal(cluster)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            journal(f"{cluster} is interrupted")
+
+    await a.create("obj")
+    await b.create("obj")
+    async with serve(name(a=a, b=b)) as fleet:
+        await journal.until(lambda seen: len(seen) == 2)
+        assert fleet.exit.describe().count("of kopfexamples.v1.kopf.dev default/obj in ") == 2
+        fleet.stop()
+        fleet.abort()
+    assert sorted(journal[2:]) == ["a is interrupted", "b is interrupted"]
+
+
+async def test_o_a_removed_cluster_lets_its_handlers_finish(a, b, serve, registry, journal):
+    gate = asyncio.Event()
+
+    @on.create("kopfexamples", registry=registry)
+    async def create_fn(cluster, patch, **_):
+        journal(cluster)
+        await gate.wait()
+        patch.status["done"] = True
+
+    provider = Provider()
+    provider.set(*name(a=a, b=b))
+    await b.create("obj")
+    async with serve(provider) as fleet:
+        await journal.until(lambda seen: seen == ["b"])
+        provider.set(*name(a=a))
+        await until(lambda: fleet._keepers["b"]._cluster is None)
+        gate.set()
+        await until(lambda: {*fleet._keepers} == {"a"})
+        assert (await b.get("obj"))["status"] == {"done": True}

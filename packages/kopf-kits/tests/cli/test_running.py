@@ -1,5 +1,6 @@
 """``kopf run``: what is passed to the operator, and what users see when it cannot run."""
 
+import json
 import os
 import subprocess
 import sys
@@ -383,3 +384,56 @@ def test_operators_of_loaded_files_are_refused_where_they_do_not_fit(
     result = invoke(*args, nested, obj=controls)
     assert result.exit_code == 1
     assert str(result.exception).startswith("An operator is run when the file is only loaded")
+
+
+@pytest.fixture
+def contexts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kubeconfig with two contexts."""
+    names = ["one", "two"]
+    content = {
+        "contexts": [{"name": name, "context": {"cluster": "c", "user": "u"}} for name in names],
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": {"token": "tok"}}],
+        "current-context": "one",
+    }
+    (tmp_path / "config").write_text(json.dumps(content))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+
+
+@pytest.mark.usefixtures("contexts")
+def test_o_several_contexts_are_several_clusters(called: dict[str, Any], handlers: str) -> None:
+    assert invoke("--context", "one", "--context", "two", handlers).exit_code == 0
+    assert called["clusters"] == ("one", "two")
+
+
+@pytest.mark.usefixtures("contexts")
+def test_o_one_context_is_one_cluster(called: dict[str, Any], handlers: str) -> None:
+    assert invoke("--context", "two", handlers).exit_code == 0
+    assert called["clusters"] is None
+    assert called["KUBECONFIG"].count("context.json") == 2
+
+
+@pytest.mark.usefixtures("contexts")
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--context", "one"], "Use each --context once"),
+        (["--context", "absent"], "There is no context 'absent' in the kubeconfig."),
+        (["--context", "two", "--once"], "Use either --once or several --context, not both."),
+        (
+            ["--context", "two", "--once", "--dry-run"],
+            "Use either --once or several --context, not both.",
+        ),
+        (["--context", "two", "--processes=2"], "Use either --processes or several --context"),
+        (["--context", "two", "--apply-crds"], "Use either --apply-crds or several --context"),
+        (["--context", "two", "--sandbox"], "Use --sandbox with neither"),
+    ],
+)
+def test_o_senseless_contexts_are_refused(
+    called: dict[str, Any], handlers: str, args: list[str], message: str
+) -> None:
+    result = invoke("--context", "one", *args, handlers)
+    assert message in (result.output or str(result.exception))
+    assert result.exit_code != 0
+    assert not called

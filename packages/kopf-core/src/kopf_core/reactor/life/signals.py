@@ -1,6 +1,7 @@
 """Signals of the process: every operator in the main thread gets all of them."""
 
 import asyncio
+import contextvars
 import logging
 import os
 import signal
@@ -29,6 +30,8 @@ class OperatorSignals:
         self._operator = operator
         self._owner = owner
         self._loop = asyncio.get_running_loop()
+        # Signals interrupt anything, such as a task for one of several clusters.
+        self._context = contextvars.copy_context()
         self._pid = os.getpid()
         self._count = 0
         self._previous: dict[int, Any] = {}
@@ -59,7 +62,9 @@ class OperatorSignals:
             bound = self._operator.exit.bound if self._count == 1 else HASTE
             self._owner.on_signal(bound + MARGIN, self._operator.exit.describe)
         number = signal.Signals(signum)
-        self._loop.call_soon_threadsafe(_on_signal, self._operator, number, self._count)
+        self._loop.call_soon_threadsafe(
+            _on_signal, self._operator, number, self._count, context=self._context
+        )
         earlier = _find_operator(self._previous[signum])
         if earlier is not None:
             earlier._handle(signum, frame)
