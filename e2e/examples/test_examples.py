@@ -367,6 +367,38 @@ async def test_embedded_example(cluster: Cluster, client: Client) -> None:
 
 
 @pytest.mark.timeout(240)
+async def test_clusters_example(cluster: Cluster, client: Client, tmp_path: pathlib.Path) -> None:
+    """Two names of one cluster: the second is added later, and the first is removed then."""
+    namespace = f"example-22-{os.getpid()}"
+    await create_namespace(client, namespace)
+    url = KEX.format(namespace)
+    config = pathlib.Path(cluster.kubeconfig_path).read_text("utf-8")
+    (tmp_path / "home.yaml").write_text(config)
+    process = Process(
+        await asyncio.create_subprocess_exec(
+            sys.executable,
+            str(ROOT / "22-clusters" / "example.py"),
+            str(tmp_path),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+    )
+    body = {"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "spec": {}}
+    await client.post(url, {**body, "metadata": {"name": "one"}})
+    await process.see("Created in home: one", r"\[home\] .*Creation is processed: 1 succ")
+    (tmp_path / "home.yaml").unlink()
+    await process.see("Cluster home is not served anymore")
+    (tmp_path / "work.yaml").write_text(config)
+    await process.see("Cluster work is served from now on")
+    await client.post(url, {**body, "metadata": {"name": "two"}})
+    await process.see("Created in work: two", r"\[work\] .*Creation is processed: 1 succ")
+    code = await process.stop()
+    await client.delete(f"/api/v1/namespaces/{namespace}")
+    assert code == 0
+
+
+@pytest.mark.timeout(240)
 async def test_builtins_example(cluster: Cluster, client: Client) -> None:
     """It handles pods and config maps instead of custom resources."""
     namespace = f"example-10-{os.getpid()}"
@@ -513,7 +545,15 @@ async def until_status(client: Client, url: str) -> Any:
 
 
 def test_all_examples_have_their_stories() -> None:
-    others = {"10-builtins", "12-embedded", "18-website", "19-secret", "20-typed-website", "layers"}
+    others = {
+        "10-builtins",
+        "12-embedded",
+        "18-website",
+        "19-secret",
+        "20-typed-website",
+        "22-clusters",
+        "layers",
+    }
     folders = {path.name for path in ROOT.iterdir() if path.is_dir()}
     assert folders - {"__pycache__"} == STORIES.keys() | others
 

@@ -61,7 +61,7 @@ class Cluster:
             find_target(self.context or self.name)
 
     def choose_login(self, registry: OperatorRegistry) -> ActivityHandler | None:
-        """The only login handler for this cluster; ``None`` to use those of the registry."""
+        """The login handler of this cluster; ``None`` to use the login handlers of the registry."""
         is_described = self.kubeconfig is not None or self.context is not None
         if self.login is not None:
             fn = self.login
