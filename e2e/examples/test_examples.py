@@ -7,6 +7,7 @@ import contextlib
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -372,8 +373,7 @@ async def test_clusters_example(cluster: Cluster, client: Client, tmp_path: path
     namespace = f"example-22-{os.getpid()}"
     await create_namespace(client, namespace)
     url = KEX.format(namespace)
-    config = pathlib.Path(cluster.kubeconfig_path).read_text("utf-8")
-    (tmp_path / "home.yaml").write_text(config)
+    shutil.copy(cluster.kubeconfig_path, tmp_path / "home.yaml")
     process = Process(
         await asyncio.create_subprocess_exec(
             sys.executable,
@@ -389,7 +389,7 @@ async def test_clusters_example(cluster: Cluster, client: Client, tmp_path: path
     await process.see("Created in home: one", r"\[home\] .*Creation is processed: 1 succ")
     (tmp_path / "home.yaml").unlink()
     await process.see("Cluster home is not served anymore")
-    (tmp_path / "work.yaml").write_text(config)
+    shutil.copy(cluster.kubeconfig_path, tmp_path / "work.yaml")
     await process.see("Cluster work is served from now on")
     await client.post(url, {**body, "metadata": {"name": "two"}})
     await process.see("Created in work: two", r"\[work\] .*Creation is processed: 1 succ")

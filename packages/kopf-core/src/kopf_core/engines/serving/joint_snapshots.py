@@ -1,4 +1,4 @@
-"""Joint snapshots: the work of several processes or clusters of an operator, as if they were one."""
+"""Joint snapshots: several processes or clusters of an operator, as if they were one."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace

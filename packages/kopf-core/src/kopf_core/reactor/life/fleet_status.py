@@ -41,6 +41,12 @@ class FleetStatus:
         )
         return join_clusters(empty, self._take_all())
 
+    def look(self) -> None:
+        """Let all clusters note what can only be noted regularly."""
+        for keeper in self._keepers.values():
+            if keeper.status is not None:
+                keeper.status.look()
+
     def find_unready(self) -> Iterable[str]:
         """The obstacles to the readiness, if no cluster is ready."""
         return self._collect(
