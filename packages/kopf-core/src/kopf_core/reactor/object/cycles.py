@@ -111,10 +111,7 @@ class Cycles:
             return FOREVER
         handlers = self._handlers.select_changing(cause)
         if is_round and handlers:
-            holds = turn.memory.holds.went_round(self._clock.monotonic())
-            turn.memory.holds = holds
-            if holds.changes.is_endless:
-                self._execution.panel.count_round(handlers)
+            self._go_round(turn, handlers)
         state = await self._attempt(turn, cause, handlers, known)
         if state.done and handlers:
             _tell_of_end(cause, state)
@@ -402,6 +399,12 @@ class Cycles:
             ids = [handler.id for handler in self._handlers.select_changing(cause)]
             warn_of_loop(turn, ids, [item.field for item in cause.diff], cause.logger)
         return delay
+
+    def _go_round(self, turn: Turn, handlers: Collection[ChangingHandler]) -> None:
+        """Our own write calls the handlers once more: count it if there is no end to it."""
+        turn.memory.holds = turn.memory.holds.went_round(self._clock.monotonic())
+        if turn.memory.holds.changes.is_endless:
+            self._execution.panel.count_round(handlers)
 
     def _announce(self, cause: ChangingCause, state: State) -> None:
         title = TITLES[cause.reason].capitalize()
