@@ -47,6 +47,13 @@ def test_the_state_that_we_have_left_is_the_last_one(echoes, item):
     assert echoes.absorb(item, event())
 
 
+def test_what_has_come_so_is_awaited_no_more(echoes, item, memories):
+    memory = memories["a"]
+    memory.write = memory.write._replace(awaited=item.rest)
+    assert echoes.absorb(item, event())
+    assert not memory.write.is_awaited(now=0)
+
+
 @pytest.mark.parametrize(
     "other",
     [event("6"), event("4"), event(type="DELETED"), event(type=None)],

@@ -149,3 +149,23 @@ async def test_model2_lists_from_before_a_deletion_revive_nothing(spine, registr
     assert await spine.turn() is DONE
     assert calls == ["deleted"]
     assert not spine.looks
+
+
+async def test_l_earlier_own_states_are_forgotten_when_a_patch_meets_changes_by_others(
+    spine, registry
+):
+    """A restored backup can bring the same versions again, and these are not ours."""
+
+    @on.create("kopfexamples", registry=registry)
+    @on.update("kopfexamples", registry=registry)
+    async def fn(spec, **_):
+        if spec["n"] == 1:
+            spine._merge({"spec": {"other": 1}})
+
+    spine.create(n=0)
+    await spine.settle()
+    assert spine.memory.write.is_final
+    spine.change({"spec": {"n": 1}})
+    await spine.turn()
+    assert spine.memory.write.version is None
+    assert not spine.memory.write.is_final
