@@ -6,11 +6,12 @@ from collections import Counter
 from typing import Any
 
 from bench.loadserver.control import Control
-from bench.loadserver.discovery import DOCUMENTS, STILL_LISTS
+from bench.loadserver.discovery import DOCUMENTS, STILL_LISTS, STILL_OBJECTS
 from bench.loadserver.http import Connection, Request
 from bench.loadserver.objects import NAMESPACE, dumps, loads
 from bench.loadserver.patches import PatchTestFailed, apply_json_patch, merge
 from bench.loadserver.store import Store, Watcher
+from bench.loadserver.views import View
 
 CLUSTER_URL = "/apis/kopf.dev/v1/kopfexamples"
 NAMESPACED_URL = f"/apis/kopf.dev/v1/namespaces/{NAMESPACE}/kopfexamples"
@@ -44,6 +45,8 @@ class Api:
             self.on_collection(connection, request)
         elif request.method == "GET":
             self.on_other_get(connection, request)
+        elif request.method == "PATCH" and path in STILL_OBJECTS:
+            connection.respond(STILL_OBJECTS[path])
         elif path.endswith("/events") or "/events/" in path:
             self.on_posted_event(connection, request)
         else:
@@ -79,9 +82,9 @@ class Api:
         elif request.param("watch"):
             self.counters["watches"] += 1
             connection.start_stream()
-            watcher = Watcher(connection.transport)
-            for line in self.store.missed(int(request.param("resourceVersion") or 0)):
-                watcher.send(line)
+            watcher = Watcher(connection.transport, View.of(request))
+            for event in self.store.missed(int(request.param("resourceVersion") or 0)):
+                watcher.send(event)
             self.store.watchers.append(watcher)
         elif self.gated is not None:
             self.gated.append((connection, request))
@@ -98,7 +101,9 @@ class Api:
         # All pages show the same moment. Or else the changes made between the pages would be lost
         # for those who watch from the version of the last page.
         version, _, begin = (request.param("continue") or f"{self.store.version}.0").partition(".")
-        raws = self.snapshots.pop(version, None) or list(self.store.objects.values())
+        raws = self.snapshots.pop(version, None)
+        if raws is None:
+            raws = View.of(request).select(self.store.objects)
         start, limit = int(begin), int(request.param("limit") or 0)
         stop = start + limit if 0 < limit < len(raws) - start else len(raws)
         meta: dict[str, Any] = {"resourceVersion": version}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.loadserver.objects import dumps
+from bench.loadserver.objects import NAMESPACE, dumps
 
 VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]
 
@@ -73,6 +73,20 @@ NAMESPACES = [
 ]
 
 
+PODS = 20
+"""How many pods there are: each of them refers to one of the objects."""
+
+
+def make_pod(index: int) -> dict[str, Any]:
+    name = f"pod-{index}"
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": NAMESPACE, "uid": name, "resourceVersion": "1"},
+        "spec": {"reference": f"obj-{index:06d}"},
+    }
+
+
 def still_list(kind: str, api_version: str, items: list[dict[str, Any]]) -> bytes:
     return dumps(
         {
@@ -84,9 +98,17 @@ def still_list(kind: str, api_version: str, items: list[dict[str, Any]]) -> byte
     )
 
 
+PODS_OF_BENCH = [make_pod(index) for index in range(PODS)]
+
+STILL_OBJECTS = {
+    f"/api/v1/namespaces/{NAMESPACE}/pods/{pod['metadata']['name']}": dumps(pod)
+    for pod in PODS_OF_BENCH
+}
+"""Objects that stay as they are, whatever the patches are."""
+
 STILL_LISTS: dict[str, bytes] = {
     "/api/v1/namespaces": still_list("Namespace", "v1", NAMESPACES),
-    "/api/v1/pods": still_list("Pod", "v1", []),
+    "/api/v1/pods": still_list("Pod", "v1", PODS_OF_BENCH),
     "/api/v1/events": still_list("Event", "v1", []),
     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions": still_list(
         "CustomResourceDefinition", "apiextensions.k8s.io/v1", []

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from bench.loadserver.objects import dumps, loads, make_object
+from bench.loadserver.views import WHOLE, Event, View
 
 SLICE = 64  # events written before the loop may do anything else
 
@@ -14,10 +15,14 @@ SLICE = 64  # events written before the loop may do anything else
 class Watcher:
     """One watch-stream: a chunked response which never ends by itself."""
 
-    def __init__(self, transport: asyncio.Transport) -> None:
+    def __init__(self, transport: asyncio.Transport, view: View) -> None:
         self.transport = transport
+        self.view = view
 
-    def send(self, line: bytes) -> None:
+    def send(self, event: Event) -> None:
+        line = event.line if self.view == WHOLE else self.view.narrow(event)
+        if line is None:
+            return
         # One chunk per event, as the real API servers do: they flush after every event.
         self.transport.write(b"%x\r\n%b\n\r\n" % (len(line) + 1, line))
 
@@ -35,7 +40,7 @@ class Store:
     def reset(self, count: int) -> None:
         self.objects: dict[str, bytes] = {}
         self.base = self.version = 1000
-        self.journal: list[bytes] = []
+        self.journal: list[Event] = []
         for index in range(count):
             body = make_object(index)
             body["metadata"]["resourceVersion"] = str(self.version)
@@ -46,12 +51,12 @@ class Store:
         return str(self.version)
 
     def emit(self, kind: bytes, raw: bytes) -> None:
-        line = b'{"type":"%b","object":%b}' % (kind, raw)
-        self.journal.append(line)  # for those who list first and watch a bit later
+        event = Event(kind, raw)
+        self.journal.append(event)  # for those who list first and watch a bit later
         for watcher in self.watchers:
-            watcher.send(line)
+            watcher.send(event)
 
-    def missed(self, version: int) -> Iterable[bytes]:
+    def missed(self, version: int) -> Iterable[Event]:
         return self.journal[max(0, version - self.base) :]
 
     def create(self, body: dict[str, Any]) -> bytes:

@@ -12,9 +12,15 @@ from kopf_cogs.configs.checks import SettingError
 from kopf_cogs.structs.credentials import ConnectionInfo
 from kopf_core.intents import decorators as on
 from kopf_core.reactor.life.operator import Operator, OperatorOptions
+from kopf_core.reactor.streams import feeds
 
 KEX = "kopfexamples"
 SELECTOR = "tenant in (a, b)"
+
+
+@pytest.fixture(autouse=True, params=[100, 0], ids=["own streams", "fed"])
+def many(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feeds, "MANY_NAMESPACES", request.param)
 
 
 async def make_namespace(cluster: Any, name: str, **labels: str) -> None:

@@ -37,7 +37,7 @@ from kopf_cogs.clients.forming import FormedState
 from kopf_cogs.clients.stream_state import EventSink as EventSink
 from kopf_cogs.clients.stream_state import Phase
 from kopf_cogs.configs.forms import WHOLE, Form
-from kopf_cogs.structs import credentials, resources
+from kopf_cogs.structs import bodies, credentials, resources
 
 if TYPE_CHECKING:
     from kopf_cogs.configs.settings import OperatorSettings
@@ -169,6 +169,20 @@ class Reflector:
         finally:
             self.synced = False
             self._logger.debug(f"Stopping the watch-stream for {self._title}.")
+
+    # What others bring, while there are no requests.
+
+    def begin_list(self) -> None:
+        """All objects will be taken, and then :meth:`finish_list` will be called."""
+        self._state.restart()
+
+    def take(self, event: bodies.RawEvent) -> None:
+        """Report an event that another stream has brought, in the form of this one."""
+        self.traffic.events += 1
+        self._state.take(event)
+
+    def finish_list(self, version: str | None) -> None:
+        self._state.finish_list(version)
 
     async def _step(self) -> float:
         """Do whatever is to be done now, until its good or bad end. Return the delay after it."""

@@ -180,6 +180,18 @@ class StreamState:
                     raise LookupError("something unusual has come")
             self.ahead_version = version or self.ahead_version
 
+    def take(self, event: bodies.RawEvent) -> None:
+        """Report one event of another stream, which has checked and formed the object already."""
+        meta = event["object"]["metadata"]
+        key: KnownKey = meta.get("uid") or (meta.get("namespace"), meta.get("name"))
+        if event["type"] == "DELETED":
+            self.known.pop(key, None)
+        else:
+            self.known[key] = _name(meta)
+            if self.phase is Phase.LISTING:
+                self._seen.add(key)
+        self._sink.on_event(event)
+
     def _feed_ahead(self, kind: str, event: bodies.RawEvent) -> None:
         meta = event["object"]["metadata"]
         key: KnownKey = meta.get("uid") or (meta.get("namespace"), meta.get("name"))

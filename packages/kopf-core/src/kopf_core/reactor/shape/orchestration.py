@@ -331,7 +331,7 @@ class Orchestrator:
         reconciler: Reconciler,
         successors: Collection[Resource],
     ) -> None:
-        informer = self._pool.informers.get(key)
+        informer = self._pool.find(key)
         keys = set() if informer is None else {*informer.keys}
         keys |= {item.key for item in intake.queue.items}  # also of deleted objects
         await self._pool.unsubscribe(key, intake)

@@ -1,5 +1,6 @@
 """Informers: one watch-stream of one kind of objects, with any number of subscribers."""
 
+import contextlib
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import NamedTuple, Protocol
@@ -13,6 +14,7 @@ from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import RawEvent
 from kopf_cogs.structs.keys import ObjectKey, object_key
 from kopf_cogs.structs.resources import Resource
+from kopf_cogs.structs.versions import is_as_old
 
 
 class Subscriber(Protocol):
@@ -61,6 +63,9 @@ class StreamKey(NamedTuple):
         return f"{self.resource}{name}{place}"
 
 
+OnForbidden = Callable[[StreamKey, APIForbiddenError], None]
+
+
 class Informer:
     """One watch-stream and its subscribers, which are called in the order of their subscription."""
 
@@ -70,13 +75,15 @@ class Informer:
         stream: StreamKey,
         settings: OperatorSettings,
         *,
-        on_forbidden: Callable[[StreamKey, APIForbiddenError], None] | None = None,
+        on_forbidden: OnForbidden | None = None,
     ) -> None:
         self.stream = stream
         self.is_listed = False
         """Whether the first list has been reported to the subscribers to its end."""
 
         self._resource = stream.resource
+        self._source: Informer | None = None
+        self._since: str | None = None
         self._subscribers: tuple[Subscriber, ...] = ()
         self._reflector = Reflector(
             client,
@@ -87,7 +94,7 @@ class Informer:
             selector=stream.selector,
             form=stream.form,
             name=stream.name,
-            on_reversed=self._on_reversed,
+            on_reversed=self.on_reversed,
             on_forbidden=None if on_forbidden is None else partial(on_forbidden, stream),
         )
 
@@ -103,17 +110,17 @@ class Informer:
     @property
     def freshness(self) -> float:
         """The time of the last sign of life in the stream: monotonic, of the client's clock."""
-        return self._reflector.freshness
+        return (self._source or self._reflector).freshness
 
     @property
     def version(self) -> str | None:
         """The resource version up to which the stream has reported everything, if it was listed."""
-        return self._reflector.version
+        return (self._source or self._reflector).version
 
     @property
     def complaint(self) -> str | None:
         """What is wrong with the stream now, e.g. a missing permission; ``None`` if nothing is."""
-        return self._reflector.complaint
+        return (self._source or self._reflector).complaint
 
     @property
     def count(self) -> int:
@@ -143,6 +150,39 @@ class Informer:
         self.is_listed = False
         await self._reflector.run()
 
+    @contextlib.contextmanager
+    def fed(self, source: "Informer", *, since: str | None) -> Iterator[None]:
+        """Have no stream, but :meth:`take` the events of the source, which has more objects.
+
+        With ``since``, all is known up to that version. Otherwise, the source lists everything.
+        """
+        self._source, self._since = source, since
+        if since is None:
+            self.is_listed = False
+            self._reflector.begin_list()
+        try:
+            yield
+        finally:
+            self._source = None
+
+    def take(self, event: RawEvent) -> bool:
+        """Take an event of the source. Returns whether it is news."""
+        if self._since is not None:
+            if is_as_old(event["object"], self._since):
+                return False
+            if self._source is not None and self._source.is_listed:
+                self._since = None
+        self._reflector.take(event)
+        return True
+
+    def finish_list(self) -> None:
+        """The source has listed everything."""
+        if self.is_listed:
+            self._since = None
+            self.on_listed()
+        else:
+            self._reflector.finish_list(self.version)
+
     def subscribe(self, subscriber: Subscriber, *, first: bool = False) -> None:
         """Report all later events to this subscriber, too."""
         others = self._subscribers
@@ -161,7 +201,7 @@ class Informer:
         for subscriber in self._subscribers:
             subscriber.on_listed()
 
-    def _on_reversed(self) -> None:
+    def on_reversed(self) -> None:
         for subscriber in self._subscribers:
             subscriber.on_reversed()
 

@@ -11,7 +11,8 @@ from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import RawBody
 from kopf_cogs.structs.credentials import LoginError
-from kopf_core.reactor.streams.informers import Informer, StreamKey, Subscriber
+from kopf_core.reactor.streams.feeds import Feed, Feeds, widen
+from kopf_core.reactor.streams.informers import Informer, OnForbidden, StreamKey, Subscriber
 from kopf_core.reactor.streams.stores import ObjectStore, Transform, without_managed_fields
 
 logger = logging.getLogger("kopf.reactor.informers")
@@ -33,6 +34,8 @@ class _Stream:
     """How many readers of the store have not released it yet."""
 
     complaint: str | None = None
+    is_own: bool = False
+    """Whether the informer has a watch-stream of its own, and no feed."""
 
 
 class InformerPool:
@@ -51,7 +54,7 @@ class InformerPool:
         *,
         on_lost: Callable[[], None] = lambda: None,
         on_interrupted: Callable[[StreamKey], None] = lambda _: None,
-        on_forbidden: Callable[[StreamKey, APIForbiddenError], None] | None = None,
+        on_forbidden: OnForbidden | None = None,
     ) -> None:
         self._client = client
         self._settings = settings
@@ -59,13 +62,21 @@ class InformerPool:
         self._on_interrupted = on_interrupted
         self._on_forbidden = on_forbidden
         self._streams: dict[StreamKey, _Stream] = {}
+        self._feeds = Feeds()
+        self._left: set[asyncio.Task[None]] = set()
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._is_suspended = False
         self._is_stopped = False
 
     @property
     def informers(self) -> Mapping[StreamKey, Informer]:
-        return {key: stream.informer for key, stream in self._streams.items()}
+        """The informers of all subscribers, but not those of feeds."""
+        feeds = self._feeds
+        return {key: one.informer for key, one in self._streams.items() if key not in feeds}
+
+    def find(self, key: StreamKey) -> Informer | None:
+        stream = self._streams.get(key)
+        return None if stream is None else stream.informer
 
     @property
     def is_suspended(self) -> bool:
@@ -83,8 +94,8 @@ class InformerPool:
         """
         stream = self._streams.get(key)
         if stream is None:
-            informer = Informer(self._client, key, self._settings, on_forbidden=self._on_forbidden)
-            stream = self._streams[key] = _Stream(informer)
+            stream = self._open(key, self._on_forbidden)
+            self._feeds.add(key)
         stream.informer.subscribe(subscriber, first=first)
         if stream.informer.is_begun and stream.task is not None:
             self._detach(stream)
@@ -93,8 +104,8 @@ class InformerPool:
 
     def renew(self, key: StreamKey) -> None:
         """List everything anew, for all the subscribers of the stream, if it is there."""
-        stream = self._streams.get(key)
-        if stream is not None:
+        if (stream := self._streams.get(key)) is not None:
+            self._abandon_feed(widen(key))
             self._detach(stream)
             self._start(key, stream)
 
@@ -106,6 +117,8 @@ class InformerPool:
         stream.informer.unsubscribe(subscriber)
         if not stream.informer.subscribers:
             del self._streams[key]
+            if self._feeds.remove(key):
+                self._abandon_feed(widen(key))
             await self._cancel([stream])
 
     async def read(self, key: StreamKey, namespace: str | None, name: str) -> RawBody | None:
@@ -157,6 +170,8 @@ class InformerPool:
     def reach(self, *, is_watching: bool) -> None:
         """Start or stop all watches. After a break, they list everything again."""
         self._is_suspended = not is_watching
+        for wide in [] if is_watching else [*self._feeds]:
+            self._abandon_feed(wide)
         for key, stream in self._streams.items():
             if is_watching:
                 self._start(key, stream)
@@ -175,6 +190,54 @@ class InformerPool:
         self._is_stopped = True
         await self._cancel(self._streams.values(), timeout)
 
+    def _open(self, key: StreamKey, on_forbidden: OnForbidden | None) -> _Stream:
+        informer = Informer(self._client, key, self._settings, on_forbidden=on_forbidden)
+        stream = self._streams[key] = _Stream(informer)
+        return stream
+
+    def _find_feed(self, key: StreamKey) -> Feed | None:
+        """The feed for the stream; a new one if there are too many such streams by now."""
+        wide = widen(key)
+        if wide is None or not self._feeds.is_needed(wide):
+            return None
+        feed = self._feeds.get(wide)
+        if feed is None:
+            source = self._streams.get(wide) or self._open(wide, self._refuse_feed)
+            feed = self._feeds[wide] = Feed(source.informer)
+            logger.info(f"Watching {wide} cluster-wide, as there are many namespaces.")
+            self.subscribe(wide, feed)
+            self._restart(wide, [one for one in self._streams.values() if one.is_own])
+        return feed
+
+    def _refuse_feed(self, wide: StreamKey, exc: APIForbiddenError) -> None:
+        title = f"Cannot watch {wide} cluster-wide, so each namespace has its own watch-stream"
+        logger.warning(f"{title}: {exc}")
+        self._feeds.refuse(wide)
+        self._abandon_feed(wide)
+
+    def _abandon_feed(self, wide: StreamKey | None) -> None:
+        """Let the namespaces list everything anew: by their own streams, or by another feed."""
+        feed = None if wide is None else self._feeds.pop(wide, None)
+        if feed is None or wide is None:
+            return
+        source = self._streams[wide]
+        source.informer.unsubscribe(feed)
+        if not source.informer.subscribers:
+            del self._streams[wide]
+            self._detach(source)
+            self._left |= source.ending
+            for task in source.ending:
+                task.add_done_callback(self._left.discard)
+        self._restart(wide, [one for one in self._streams.values() if not one.is_own])
+
+    def _restart(self, wide: StreamKey, streams: Collection[_Stream]) -> None:
+        """Start these streams anew, if the feed is for them."""
+        for stream in streams:
+            key = stream.informer.stream
+            if widen(key) == wide and stream.task is not None:
+                self._detach(stream)
+                self._start(key, stream)
+
     def _start(self, key: StreamKey, stream: _Stream) -> None:
         if stream.task is None and not self._is_suspended and not self._is_stopped:
             name = f"kopf-informer-{key.resource}-{key.namespace}"
@@ -187,7 +250,7 @@ class InformerPool:
             await asyncio.wait(stream.ending)
         while True:
             try:
-                await stream.informer.run()
+                await self._stream(key, stream)
             except APINotFoundError:
                 logger.debug(f"The resource {key} is gone, it is not watched for now.")
                 self._on_lost()
@@ -198,8 +261,21 @@ class InformerPool:
                 self._complain(stream, f"The watch-stream for {key} has failed: {e!r}")
             if stream.informer.is_listed:
                 stream.backoff.reset()
-            self._on_interrupted(key)
+            self._interrupt(key)
             await asyncio.sleep(stream.backoff.advance())
+
+    async def _stream(self, key: StreamKey, stream: _Stream) -> None:
+        feed = self._find_feed(key)
+        stream.is_own = feed is None
+        if feed is None:
+            await stream.informer.run()
+        else:
+            await feed.serve(key.namespace or "", stream.informer)
+
+    def _interrupt(self, key: StreamKey) -> None:
+        feed = self._feeds.get(key)
+        for namespace in [key.namespace] if feed is None else feed.informers:
+            self._on_interrupted(key._replace(namespace=namespace))
 
     def _on_ended(self, key: StreamKey, stream: _Stream, task: "asyncio.Task[None]") -> None:
         if stream.task is not task:
@@ -219,7 +295,7 @@ class InformerPool:
         await self._wait(streams, timeout)
 
     async def _wait(self, streams: Collection[_Stream], timeout: float | None = None) -> None:
-        ending = {task for stream in streams for task in stream.ending}
+        ending = {task for stream in streams for task in stream.ending} | self._left
         if ending:
             _, left = await asyncio.wait(ending, timeout=timeout)
             if left:
