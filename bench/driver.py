@@ -71,8 +71,11 @@ class Measurement:
 class Run:
     """The server and the operator under load, while they live."""
 
-    def __init__(self, config: Config, scenario: Scenario, engine: Engine, size: int) -> None:
+    def __init__(
+        self, config: Config, scenario: Scenario, engine: Engine, size: int, *, prepare: str = ""
+    ) -> None:
         self.config, self.scenario, self.engine, self.size = config, scenario, engine, size
+        self.prepare = prepare
         self.stack = ExitStack()
         self.folder = Path(self.stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
         self.log_path = self.folder / "operator.log"
@@ -81,6 +84,8 @@ class Run:
         with self.stack:
             self.cells = Cells.make(self.folder / "cells")
             self.server = self.start_server()
+            if self.prepare:
+                self.control(self.prepare, self.size)
             self.control("gate")
             self.operator = self.start_operator()
             self.wait(lambda: self.control("stats")["gated"] > 0, "listing", poll=0.1)

@@ -53,7 +53,7 @@ class Row:
         for few, many in pairwise(sorted(self.runs)):
             scale, a, b = math.log(many / few), self.runs[few], self.runs[many]
             memory = [run.rss - self.base.rss for run in (a, b)]
-            yield _find_exponent(*memory, scale), _find_exponent(a.cpu, b.cpu, scale)
+            yield _find_exponent(memory[0], memory[1], scale), _find_exponent(a.cpu, b.cpu, scale)
 
 
 def _find_exponent(before: float, after: float, scale: float) -> float:

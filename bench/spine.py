@@ -30,7 +30,6 @@ from bench.loadserver.discovery import DOCUMENTS, STILL_LISTS
 from bench.loadserver.objects import dumps, loads
 from bench.loadserver.patches import apply_json_patch, merge
 from bench.loadserver.store import Store
-from bench.loadserver.views import Event
 from kopf_cogs.clients import stream_state
 from kopf_cogs.clients.errors import APINotFoundError
 from kopf_cogs.clients.session import Client
@@ -119,8 +118,8 @@ class Wire:
         self._come = asyncio.Event()
         store.watchers.append(self)  # type: ignore[arg-type]
 
-    def send(self, event: Event) -> None:
-        self.lines.append(event.line + b"\n")
+    def send(self, line: bytes) -> None:
+        self.lines.append(line + b"\n")
         self._come.set()
 
     async def readany(self) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import Any
 
@@ -15,7 +16,8 @@ from bench.loadserver.views import View
 
 CLUSTER_URL = "/apis/kopf.dev/v1/kopfexamples"
 NAMESPACED_URL = f"/apis/kopf.dev/v1/namespaces/{NAMESPACE}/kopfexamples"
-OTHER_URL = "/apis/kopf.dev/v1/namespaces/other/kopfexamples"
+NAMESPACES_URL = "/api/v1/namespaces"
+ANY_URL = re.compile("/apis/kopf.dev/v1/namespaces/[^/]+/kopfexamples(?:/(.+))?$")
 
 
 def status_error(code: int, reason: str) -> bytes:
@@ -28,6 +30,9 @@ class Api:
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        self.namespaces = Store()
+        """Empty at first: there are the still ones then."""
+
         self.counters: Counter[str] = Counter()
         self.gated: list[tuple[Connection, Request]] | None = None
         self.snapshots: dict[str, list[bytes]] = {}  # for the lists in progress, by versions
@@ -39,10 +44,14 @@ class Api:
             self.control.handle(connection, request)
         elif path.startswith(NAMESPACED_URL + "/"):
             self.on_object(connection, request, path[len(NAMESPACED_URL) + 1 :])
-        elif path.startswith(OTHER_URL + "/"):
-            self.on_object(connection, request, path[len(OTHER_URL) + 1 :])
         elif path in (CLUSTER_URL, NAMESPACED_URL):
-            self.on_collection(connection, request)
+            self.on_collection(connection, request, self.store)
+        elif (found := ANY_URL.match(path)) is not None and found[1]:
+            self.on_object(connection, request, found[1])
+        elif found is not None:
+            self.on_collection(connection, request, self.store)
+        elif path == NAMESPACES_URL and self.namespaces.objects:
+            self.on_collection(connection, request, self.namespaces)
         elif request.method == "GET":
             self.on_other_get(connection, request)
         elif request.method == "PATCH" and path in STILL_OBJECTS:
@@ -54,8 +63,8 @@ class Api:
             connection.respond(status_error(404, "NotFound"), 404)
 
     def disconnected(self, connection: Connection) -> None:
-        watchers = self.store.watchers
-        watchers[:] = [w for w in watchers if w.transport is not connection.transport]
+        for store in (self.store, self.namespaces):
+            store.disconnect(connection.transport)
 
     def on_other_get(self, connection: Connection, request: Request) -> None:
         document = DOCUMENTS.get(request.path)
@@ -76,34 +85,34 @@ class Api:
         name = f'"metadata":{{"name":"e{self.counters["events"]}","namespace":"{NAMESPACE}"}}'
         connection.respond(b'{"kind":"Event","apiVersion":"v1",%b}' % name.encode(), 201)
 
-    def on_collection(self, connection: Connection, request: Request) -> None:
+    def on_collection(self, connection: Connection, request: Request, store: Store) -> None:
         if request.method != "GET" or request.param("sendInitialEvents") == "true":
             connection.respond(status_error(422, "Invalid"), 422)
         elif request.param("watch"):
             self.counters["watches"] += 1
             connection.start_stream()
             watcher = Watcher(connection.transport, View.of(request))
-            for event in self.store.missed(int(request.param("resourceVersion") or 0)):
+            for event in store.missed(int(request.param("resourceVersion") or 0)):
                 watcher.send(event)
-            self.store.watchers.append(watcher)
-        elif self.gated is not None:
+            store.watchers.append(watcher)
+        elif self.gated is not None and store is self.store:
             self.gated.append((connection, request))
         else:
-            self.respond_list(connection, request)
+            self.respond_list(connection, request, store)
 
     def open_gate(self) -> None:
         waiting, self.gated = self.gated or [], None
         for connection, request in waiting:
-            self.respond_list(connection, request)
+            self.respond_list(connection, request, self.store)
 
-    def respond_list(self, connection: Connection, request: Request) -> None:
+    def respond_list(self, connection: Connection, request: Request, store: Store) -> None:
         self.counters["lists"] += 1
         # All pages show the same moment. Or else the changes made between the pages would be lost
         # for those who watch from the version of the last page.
-        version, _, begin = (request.param("continue") or f"{self.store.version}.0").partition(".")
+        version, _, begin = (request.param("continue") or f"{store.version}.0").partition(".")
         raws = self.snapshots.pop(version, None)
         if raws is None:
-            raws = View.of(request).select(self.store.objects)
+            raws = View.of(request).select(store.objects)
         start, limit = int(begin), int(request.param("limit") or 0)
         stop = start + limit if 0 < limit < len(raws) - start else len(raws)
         meta: dict[str, Any] = {"resourceVersion": version}

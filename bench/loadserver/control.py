@@ -32,6 +32,8 @@ class Control:
     * ``storm``: N updates a second of the objects, one after another; ``neighbour``: the same of
       a few objects in another namespace, with the time of sending put into them, by the
       CPU clock of the process with that ``pid``, if there is any; both for ever.
+    * ``spread``: N labelled namespaces with one object in each; ``join``: N more of them;
+      ``erase``: N of the namespaces, after their objects.
     * ``review``: N reviews for the webhook of the operator; ``paced-review``: one in 20 ms.
     * ``paced-convert``: N objects to be converted by the webhook, ten at once in 20 ms.
     * ``stats``: counters of the requests, the number of objects, watches, and held lists.
@@ -67,6 +69,14 @@ class Control:
                 clock = get_clock(int(request.param("pid") or 0))
                 steps = storm(store, list(make_neighbours(store)), clock)
                 self.spawn(keep_rate(steps, count))
+            case "spread":
+                store.reset(0)
+                for _ in spread(store, self.api.namespaces, count):
+                    pass
+            case "join":
+                self.start(spread(store, self.api.namespaces, count))
+            case "erase":
+                self.start(erase(store, self.api.namespaces, count))
             case "review":
                 self.spawn(post_reviews(WEBHOOK_PORT, count))
             case "paced-review":
@@ -92,6 +102,30 @@ class Control:
         task = asyncio.get_running_loop().create_task(work)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
+
+
+def spread(store: Store, namespaces: Store, count: int) -> Iterator[None]:
+    start = len(namespaces.objects)
+    for index in range(start, start + count):
+        name = f"ns-{index:06d}"
+        meta = {"name": name, "uid": name, "labels": {"tenant": "a"}}
+        namespaces.create({"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
+        body = make_object(index)
+        body["metadata"]["namespace"] = name
+        store.create(body)
+        yield
+
+
+def erase(store: Store, namespaces: Store, count: int) -> Iterator[None]:
+    """As in real clusters: the namespace is marked, its objects vanish, and then it does, too."""
+    for name in list(namespaces.objects)[:count]:
+        body = loads(namespaces.objects[name])
+        body["metadata"] |= {"deletionTimestamp": "2026-01-01T01:00:00Z", "finalizers": ["x"]}
+        namespaces.replace(body)
+        store.delete(name.replace("ns-", "obj-"))
+        del body["metadata"]["finalizers"]
+        namespaces.replace(body)
+        yield
 
 
 async def pace(steps: Iterator[None], delay: float) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from bench.loadserver.objects import dumps, loads, make_object
-from bench.loadserver.views import WHOLE, Event, View
+from bench.loadserver.views import WHOLE, View
 
 SLICE = 64  # events written before the loop may do anything else
 
@@ -19,10 +19,11 @@ class Watcher:
         self.transport = transport
         self.view = view
 
-    def send(self, event: Event) -> None:
-        line = event.line if self.view == WHOLE else self.view.narrow(event)
-        if line is None:
-            return
+    def send(self, line: bytes) -> None:
+        if self.view != WHOLE:
+            line = self.view.narrow_line(line)
+            if not line:
+                return
         # One chunk per event, as the real API servers do: they flush after every event.
         self.transport.write(b"%x\r\n%b\n\r\n" % (len(line) + 1, line))
 
@@ -31,7 +32,7 @@ class Watcher:
 
 
 class Store:
-    """All objects of the only resource, and the versions of everything."""
+    """All objects of one resource, and the versions of everything."""
 
     def __init__(self) -> None:
         self.watchers: list[Watcher] = []
@@ -40,23 +41,26 @@ class Store:
     def reset(self, count: int) -> None:
         self.objects: dict[str, bytes] = {}
         self.base = self.version = 1000
-        self.journal: list[Event] = []
+        self.journal: list[bytes] = []
         for index in range(count):
             body = make_object(index)
             body["metadata"]["resourceVersion"] = str(self.version)
             self.objects[body["metadata"]["name"]] = dumps(body)
+
+    def disconnect(self, transport: asyncio.Transport) -> None:
+        self.watchers[:] = [w for w in self.watchers if w.transport is not transport]
 
     def bump(self) -> str:
         self.version += 1
         return str(self.version)
 
     def emit(self, kind: bytes, raw: bytes) -> None:
-        event = Event(kind, raw)
-        self.journal.append(event)  # for those who list first and watch a bit later
+        line = b'{"type":"%b","object":%b}' % (kind, raw)
+        self.journal.append(line)  # for those who list first and watch a bit later
         for watcher in self.watchers:
-            watcher.send(event)
+            watcher.send(line)
 
-    def missed(self, version: int) -> Iterable[Event]:
+    def missed(self, version: int) -> Iterable[bytes]:
         return self.journal[max(0, version - self.base) :]
 
     def create(self, body: dict[str, Any]) -> bytes:
