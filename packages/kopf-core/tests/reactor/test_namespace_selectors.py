@@ -10,8 +10,10 @@ from idleness import until
 from kopf_cogs.clients.vault import Vault
 from kopf_cogs.configs.checks import SettingError
 from kopf_cogs.structs.credentials import ConnectionInfo
+from kopf_cogs.structs.namespaces import match_namespace
 from kopf_core.intents import decorators as on
 from kopf_core.reactor.life.operator import Operator, OperatorOptions
+from kopf_core.reactor.shape import observation
 from kopf_core.reactor.streams import feeds
 
 KEX = "kopfexamples"
@@ -201,3 +203,32 @@ async def test_o_labels_that_come_and_go_do_not_repeat_what_is_being_done(
         await change(cluster, "one", n=2)
         await journal.until(lambda calls: ("update", "one") in calls)
     assert [*journal] == [("create", "one"), ("update", "one")]
+
+
+async def test_o_each_namespace_is_matched_once(
+    cluster, operate, registry, settings, journal, monkeypatch
+):
+    settings.scanning.namespace_selector = SELECTOR
+    matched: list[str] = []
+
+    def match(name: str, pattern: Any) -> bool:
+        matched.append(name)
+        return match_namespace(name, pattern)
+
+    monkeypatch.setattr(observation, "match_namespace", match)
+
+    @on.event(KEX, registry=registry)
+    async def see(namespace: str, **_: Any) -> None:
+        journal(namespace)
+
+    names = [f"ns{number}" for number in range(10)]
+    for name in names:
+        await make_namespace(cluster, name, tenant="a")
+    async with operate(namespaces=["*"]) as operator:
+        await until(lambda: get_places(operator) == {*names})
+        for name in names:
+            await label(cluster, name, "b")
+        await make_namespace(cluster, "last", tenant="a")
+        await make_object(cluster, "last")
+        await journal.until(len)
+    assert sorted(matched) == sorted([*names, "last"])

@@ -110,12 +110,13 @@ class Insights:
 
 @dataclass(slots=True)
 class _Sink:
-    """Remembers the names of objects, and reports when they change.
+    """Remembers the accepted names of objects, and reports when they come and go.
 
     If an object is deleted and created again unseen, the new one comes before the deletion.
     """
 
     notify: Notify
+    accepts: Callable[[str], bool]
     is_listed: bool = False
     uids: dict[str, str | None] = field(default_factory=dict)
 
@@ -126,11 +127,13 @@ class _Sink:
     def on_event(self, event: RawEvent) -> None:
         metadata = event["object"]["metadata"]
         name, uid = metadata["name"], metadata.get("uid")
-        if event["type"] != "DELETED":
+        count = len(self.uids)
+        if event["type"] == "DELETED":
+            if self.uids.get(name) == uid:
+                self.uids.pop(name, None)
+        elif name in self.uids or self.accepts(name):
             self.uids[name] = uid
-        elif self.uids.get(name) == uid:
-            self.uids.pop(name, None)
-        if self.is_listed:
+        if self.is_listed and len(self.uids) != count:
             self.notify()
 
     def on_listed(self) -> None:
@@ -279,7 +282,7 @@ class NamespaceObserver:
         self._selector = settings.scanning.namespace_selector
         self._specific = select_specific_namespaces(patterns) if self._selector is None else set()
         self._is_reported = False
-        self._sink = _Sink(notify=self._revise)
+        self._sink = _Sink(notify=self._revise, accepts=self._matches)
 
     async def run(self) -> None:
         """Watch the namespaces for as long as the operator runs, unless it is pointless or
@@ -326,13 +329,12 @@ class NamespaceObserver:
             )
         self._is_reported = True
 
+    def _matches(self, name: str) -> bool:
+        return any(match_namespace(name, pattern) for pattern in self._patterns)
+
     def _revise(self) -> None:
         self._report_absent()
-        names = {
-            name
-            for name in self._sink.names
-            if any(match_namespace(name, pattern) for pattern in self._patterns)
-        }
+        names = {*self._sink.names}
         if self._insights.namespaces != names or not names:
             self._insights.set_namespaces(names)
 
