@@ -121,20 +121,25 @@ class Supervisor:
             del self._workers[number]
             self._tell_alone()
             if not self._stopping.is_set() and code < 0:
-                logger.error(f"Process {number} was killed by {signal.Signals(-code).name}.")
+                logger.error(f"Process {number} was killed by {_name_signal(-code)}.")
                 self._assign()
                 if clock() - started >= HEALTHY:
                     backoff.reset()
                 await self._wait(backoff.advance())
                 life += 1
-                self._workers[number] = Worker(number, life)
-                self._assign()
+                self._revive(number, life)
             elif not self._stopping.is_set():
                 logger.debug(f"Process {number} has exited with the code {code}: all of them do.")
                 self._code = code
                 self.stop()
             else:
                 self._code = self._code or max(code, 0)
+
+    def _revive(self, number: int, life: int) -> None:
+        """Give shards to the next life of the process, unless there is going to be none."""
+        if not self._stopping.is_set():
+            self._workers[number] = Worker(number, life)
+            self._assign()
 
     async def _live(self, worker: Worker) -> int:
         """Start the process, exchange messages with it, and get its exit code."""
@@ -222,3 +227,9 @@ class Supervisor:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._stopping.wait()
+
+
+def _name_signal(number: int) -> str:
+    """The name of the signal. Most of the real-time signals have no names."""
+    names = {known.value: known.name for known in signal.Signals}
+    return names.get(number, f"the signal {number}")
