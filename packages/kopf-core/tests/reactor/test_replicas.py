@@ -143,6 +143,18 @@ async def test_o_a_deleted_assignment_stops_everybody_before_another_one(
         await journal.until(lambda j: j == ["begins", "ends", "begins"])
 
 
+async def test_o_assignments_that_are_nested_too_deep_are_replaced(cluster, member, clock):
+    """People and other tools can write anything there. It must not end all replicas."""
+    async with member(clock=clock) as operator:
+        junk = {"metadata": {"annotations": {"kopf.dev/assignment": "[" * 100_000}}}
+        await cluster.sandbox.patch("leases", "op", junk)
+        await until(lambda: not get_shards(operator))
+        looks = len(cluster.sandbox.journal.select("GET", LEASES))
+        await cluster.sandbox.journal.arrived("GET", LEASES, count=looks + 2)
+        clock.advance(15)
+        await until(lambda: len(get_shards(operator)) == SHARDS)
+
+
 async def test_o_shards_are_not_given_away_while_threads_work(
     cluster, operate, registry, settings, journal, logged
 ):

@@ -17,7 +17,7 @@ def parse_assignment(text: object) -> Assignment | None:
     """The assignment; nothing if it is absent, or is not what :func:`format_assignment` makes."""
     try:
         value = json.loads(text) if isinstance(text, str) else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(value, dict) or not isinstance(value.get("round"), int):
         return None
