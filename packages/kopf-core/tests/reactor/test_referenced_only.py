@@ -211,6 +211,17 @@ async def test_o_objects_deleted_before_the_kind_is_listed_are_gone(
 
 
 @pytest.mark.usefixtures("reconcile")
+async def test_o_the_refused_kind_is_named_once_for_all_of_its_objects(cluster, operate, logged):
+    for name in ("s1", "s2", "s3"):
+        await cluster.create(f"of-{name}", secret=name)
+    cluster.sandbox.faults.fail(403, method="GET", path=SECRETS)
+    async with operate():
+        await until(lambda: logged(logging.WARNING, prefix="kopf.reactor.rights"))
+    (text,) = logged(logging.WARNING, prefix="kopf.reactor.rights")
+    assert text.startswith("Cannot watch secrets.v1 in 'default', will retry until permitted: 403")
+
+
+@pytest.mark.usefixtures("reconcile")
 async def test_o_nothing_is_requested_after_the_exit(cluster, operate, monkeypatch, logged):
     monkeypatch.setattr(referenced, "MANY", 0)
     await cluster.create("a", secret="s")

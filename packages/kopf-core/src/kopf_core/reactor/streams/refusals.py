@@ -42,7 +42,8 @@ class Refusals:
 
     def add(self, stream: StreamKey, exc: APIForbiddenError) -> None:
         """Log the refusal soon, together with others of the same moment."""
-        self._refused[stream] = exc
+        kind = StreamKey(stream.resource, stream.namespace)  # its objects can have own streams
+        self._refused[kind] = exc
         if self._telling is None:
             self._telling = asyncio.create_task(self._tell_soon(), name="kopf-refusals")
 
