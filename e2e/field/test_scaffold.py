@@ -9,6 +9,17 @@ from pathlib import Path
 
 import pytest
 
+TYPED_WITH_INDEX = '''"""Mypy demands the default value: see the documentation of arguments."""
+
+from typing import Any
+
+import kopf
+
+
+@kopf.on.create("kopfexamples")
+def typed_with_index(pods_by_node: kopf.Index[str, str] = kopf.Index(), **_: Any) -> None: ...
+'''
+
 
 def make_environ(wheels: Path) -> dict[str, str]:
     """As on a bare machine: nothing is activated, and nothing of this repository is on the path."""
@@ -44,6 +55,7 @@ def test_n1_new_projects_pass_their_checks(
     made[project / "manifests" / "crd.yaml"] = (project / "manifests" / "crd.yaml").read_text()
     make = ("make", "-C", name, f"PYTHON={sys.executable}")
     run(*make, "test", "demo")
+    (project / "tests" / "typed_with_index.py").write_text(TYPED_WITH_INDEX)
     run(*make, "check")
     run(*make, "manifests")
     assert {path: path.read_text() for path in made} == made
