@@ -24,7 +24,8 @@ import yaml
 NAMES = ("emulator", "envtest", "k3d", "current")
 K3D_NAME = "kopf-e2e"
 # Otherwise, continued lists are served from its memory after their versions are compacted.
-FORGETFUL = ["--feature-gates=ListFromCacheSnapshot=false"]
+FORGETFUL = "ListFromCacheSnapshot=false"
+SHARDED = "ShardedListAndWatch=true"
 
 
 class ClusterError(Exception):
@@ -85,14 +86,17 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def open_cluster(name: str, folder: pathlib.Path, *, rbac: bool = False) -> Iterator[Cluster]:
+def open_cluster(
+    name: str, folder: pathlib.Path, *, rbac: bool = False, sharded: bool = False
+) -> Iterator[Cluster]:
     """Have the cluster for as long as the context lasts; its kubeconfig is put to the folder.
 
-    With ``rbac``, the emulator checks permissions; all others always do.
+    With ``rbac``, the emulator checks permissions; all others always do. With ``sharded``, local
+    clusters select objects by shards.
     """
     openers: dict[str, Callable[[pathlib.Path], contextlib.AbstractContextManager[Cluster]]] = {
-        "emulator": functools.partial(_open_emulator, rbac=rbac),
-        "envtest": _open_envtest,
+        "emulator": functools.partial(_open_emulator, rbac=rbac, sharded=sharded),
+        "envtest": functools.partial(_open_envtest, sharded=sharded),
         "k3d": _open_k3d,
         "current": _open_current,
     }
@@ -101,10 +105,10 @@ def open_cluster(name: str, folder: pathlib.Path, *, rbac: bool = False) -> Iter
 
 
 @contextlib.contextmanager
-def _open_emulator(path: pathlib.Path, *, rbac: bool) -> Iterator[Cluster]:
+def _open_emulator(path: pathlib.Path, *, rbac: bool, sharded: bool) -> Iterator[Cluster]:
     from kopf_kits.sandbox import ClusterOptions, Sandbox
 
-    options = ClusterOptions(rbac=rbac)
+    options = ClusterOptions(rbac=rbac, sharded=sharded)
     with _in_background(lambda: Sandbox(options=options)) as (sandbox, loop):
 
         def compact(_: int) -> None:
@@ -118,11 +122,12 @@ def _open_emulator(path: pathlib.Path, *, rbac: bool) -> Iterator[Cluster]:
 
 
 @contextlib.contextmanager
-def _open_envtest(path: pathlib.Path) -> Iterator[Cluster]:
+def _open_envtest(path: pathlib.Path, *, sharded: bool) -> Iterator[Cluster]:
     from kopf_kits.envtest import Envtest, EnvtestError
 
+    gates = ",".join([FORGETFUL, *([SHARDED] if sharded else [])])
     try:
-        with Envtest(apiserver_args=FORGETFUL) as envtest:
+        with Envtest(apiserver_args=[f"--feature-gates={gates}"]) as envtest:
             envtest.write_kubeconfig(path)
             yield Cluster(
                 "envtest",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
 import pathlib
 from collections.abc import AsyncIterator, Callable
@@ -13,7 +11,8 @@ import pytest
 
 from e2e.clusters import Cluster
 from e2e.tests.accounts import Account, Messages
-from e2e.tests.harness import CRDS, DEFINITIONS, World, make_namespace
+from e2e.tests.harness import DEFINITIONS, World, make_namespace
+from e2e.tests.worlds import apply_definitions, open_world
 from kopf_kits.sandbox import Sandbox
 
 
@@ -39,36 +38,9 @@ def logged(caplog: pytest.LogCaptureFixture) -> Logged:
 
 
 @pytest.fixture(scope="session")
-def _definitions(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> None:
+def _definitions(cluster: Cluster) -> None:
     """The custom resources, once a run."""
-
-    async def apply() -> None:
-        world = World(
-            cluster.url,
-            "default",
-            cluster.kubeconfig_path,
-            headers=cluster.make_headers(),
-            context=cluster.make_ssl_context(),
-        )
-        try:
-            for definition in DEFINITIONS:
-                with contextlib.suppress(AssertionError):  # from the previous runs
-                    await world.request("POST", CRDS, definition)
-                await _until_served(world, definition["metadata"]["name"])
-        finally:
-            await world.close()
-
-    asyncio.run(apply())
-
-
-async def _until_served(world: World, name: str) -> None:
-    async with asyncio.timeout(20):
-        while True:
-            found = await world.request("GET", f"{CRDS}/{name}")
-            conditions = found.get("status", {}).get("conditions") or []
-            if any(c["type"] == "Established" and c["status"] == "True" for c in conditions):
-                break
-            await asyncio.sleep(0.1)  # only real servers are that slow
+    apply_definitions(cluster)
 
 
 @pytest.fixture
@@ -77,32 +49,8 @@ async def world(
 ) -> AsyncIterator[World]:
     """A new namespace in the cluster of this run: the emulator or a real one."""
     monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig_path))
-    world = World(
-        cluster.url,
-        make_namespace(),
-        cluster.kubeconfig_path,
-        headers=cluster.make_headers(),
-        context=cluster.make_ssl_context(),
-    )
-    meta = {"name": world.namespace}
-    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": meta}
-    try:
-        await world.request("POST", "/api/v1/namespaces", body)
+    async with open_world(cluster) as world:
         yield world
-        for definition in DEFINITIONS:
-            await _release(world, definition["spec"]["names"]["plural"])
-        await world.request("DELETE", f"/api/v1/namespaces/{world.namespace}")
-    finally:
-        await world.close()
-
-
-async def _release(world: World, plural: str) -> None:
-    """Nobody is there anymore to remove the finalizers."""
-    for item in (await world.request("GET", world.path(plural=plural)))["items"]:
-        world.plural = plural
-        if item["metadata"].get("finalizers"):
-            with contextlib.suppress(AssertionError):
-                await world.patch({"metadata": {"finalizers": None}}, item["metadata"]["name"])
 
 
 @pytest.fixture

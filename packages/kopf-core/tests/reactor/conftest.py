@@ -118,9 +118,17 @@ def journal(make_journal: type[Journal]) -> Journal:
 
 
 @pytest.fixture
-async def cluster(settings: OperatorSettings) -> AsyncIterator[Cluster]:
+def cluster_options() -> dict[str, Any]:
+    return {}
+
+
+@pytest.fixture
+async def cluster(
+    settings: OperatorSettings, cluster_options: dict[str, Any]
+) -> AsyncIterator[Cluster]:
     sandboxes = pytest.importorskip("kopf_kits.sandbox")
-    async with sandboxes.Sandbox() as sandbox:
+    options = sandboxes.ClusterOptions(**cluster_options)
+    async with sandboxes.Sandbox(options=options) as sandbox:
         await sandbox.apply(make_crd("v1"))
         async with Client(ConnectionInfo(server=sandbox.url)) as client:
             yield Cluster(sandbox, client)

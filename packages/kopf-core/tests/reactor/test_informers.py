@@ -24,6 +24,7 @@ class Collector:
     def __init__(self, journal: Any, error: BaseException | None = None) -> None:
         self.journal = journal
         self.error = error
+        self.shard_selector = ""
 
     def on_event(self, key: Any, event: Any) -> None:
         error, self.error = self.error, None

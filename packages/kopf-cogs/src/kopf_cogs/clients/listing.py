@@ -90,7 +90,7 @@ async def list_objects(
         metadata = _get_metadata(payload)
         token = metadata.get("continue")
         items = _get_items(payload, resource, rejected)
-        left = _get_remaining(metadata)
+        left = None if "shardSelector" in query else _get_remaining(metadata)  # it counts all
         yield Page(items, metadata.get("resourceVersion"), rejected, left)
         del payload, items  # not to be kept while the next page is being requested
         if not token:

@@ -76,6 +76,8 @@ class Reflector:
     ``selector`` is one more label selector for this stream only.
     ``form`` is what is made of the objects before anything else is done with them.
     With ``name``, only that object is reflected.
+    ``choose_shards`` gives the ``shardSelector`` for each request, unless the settings have one.
+    It is a mere wish: most servers ignore it. To get more objects than before, run anew.
     ``on_reversed`` is told when the versions went back, as after a restoration from a backup:
     before any of the older objects come, if they are listed.
     ``on_forbidden`` is told that it is not permitted, instead of the log, once while it lasts.
@@ -92,6 +94,7 @@ class Reflector:
         selector: str | None = None,
         form: Form = WHOLE,
         name: str | None = None,
+        choose_shards: Callable[[], str] = lambda: "",
         on_reversed: Callable[[], None] = lambda: None,
         on_forbidden: Callable[[errors.APIForbiddenError], None] | None = None,
         logger: stream_state.Logger = logger,
@@ -110,6 +113,10 @@ class Reflector:
         self._selector = selector
         self._form = form
         self._name = name
+        self._choose_shards = choose_shards
+        self._requested_shards: str | None = None
+        self._shards_refused = False
+        self._connection: asyncio.Timeout | None = None
         self._on_forbidden = on_forbidden
         self._logger = logger
         self._settings = (client.settings if settings is None else settings).watching
@@ -145,6 +152,20 @@ class Reflector:
     def version(self) -> str | None:
         """The resource version up to which everything is known, if any: what is not, is gone."""
         return self._state.reached
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether other shards were requested than are to be requested now."""
+        return self._requested_shards not in (None, self._get_shards())
+
+    def forget(self, key: stream_state.KnownKey) -> None:
+        """Do not report when this object is deleted: it is in a shard that is not requested."""
+        self._state.forget(key)
+
+    def reconnect(self) -> None:
+        """End the current stream, so that the next one continues it with other selectors."""
+        if self._connection is not None:
+            self._connection.reschedule(asyncio.get_running_loop().time())
 
     @property
     def complaint(self) -> str | None:
@@ -311,7 +332,13 @@ class Reflector:
         if self._state.phase is Phase.LISTING:
             params["sendInitialEvents"] = "true"
             params["resourceVersionMatch"] = "NotOlderThan"
-        await self._watch(params, self._on_open, self._on_batch)
+        try:
+            async with asyncio.timeout(None) as self._connection:
+                await self._watch(params, self._on_open, self._on_batch)
+        except TimeoutError:
+            self._backoff.reset()  # we have ended it ourselves
+        finally:
+            self._connection = None
 
     async def _watch(
         self,
@@ -333,7 +360,14 @@ class Reflector:
         return self._settings.initial_streaming and not self._streaming_refused
 
     def _make_selectors(self) -> dict[str, str]:
-        return listing.collect_selectors(self._settings, self._resource, self._selector, self._name)
+        shards = self._requested_shards = self._get_shards()
+        found = listing.collect_selectors(
+            self._settings, self._resource, self._selector, self._name
+        )
+        return {"shardSelector": shards, **found} if shards else found
+
+    def _get_shards(self) -> str:
+        return "" if self._shards_refused else self._choose_shards()
 
     def _make_params(self, version: str | None) -> dict[str, str]:
         params = self._make_selectors() | {"watch": "true", "allowWatchBookmarks": "true"}
@@ -389,6 +423,9 @@ class Reflector:
                 self._relist()
             case errors.APIForbiddenError():
                 self._handle_refusal(exc)
+            case _ if self._requested_shards and "shard selector" in (exc.message or ""):
+                self._shards_refused = True
+                self._complain(f"{self._title} cannot be selected by shards: {exc}")
             case errors.APIClientError() if self._is_streaming() and exc.status in (400, 422):
                 self._streaming_refused = True
                 self._complain(f"The initial streaming is not supported for {self._title}: {exc}")

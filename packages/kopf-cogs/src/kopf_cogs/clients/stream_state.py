@@ -95,6 +95,10 @@ class StreamState:
         self._ahead.clear()
         self.ahead_version = None
 
+    def forget(self, key: KnownKey) -> None:
+        """The object is not of interest anymore: do not report when it is deleted."""
+        self.known.pop(key, None)
+
     def add_page(
         self,
         items: Iterable[bodies.RawBody],

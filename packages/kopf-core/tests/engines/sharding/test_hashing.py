@@ -7,7 +7,12 @@ from random import Random
 import pytest
 
 from kopf_cogs.structs.resources import Resource
-from kopf_core.engines.sharding.hashing import find_shard, get_range, hash_text
+from kopf_core.engines.sharding.hashing import (
+    find_shard,
+    format_selector,
+    get_range,
+    hash_text,
+)
 
 
 @pytest.mark.parametrize(
@@ -53,3 +58,20 @@ def test_o_objects_without_uids_are_told_apart_by_their_names() -> None:
     resource = Resource("", "v1", "componentstatuses")
     names = ["etcd-0", "scheduler", "controller-manager"]
     assert len({find_shard((resource, None, name)) for name in names}) == 3
+
+
+def test_o_selectors_have_neighbouring_shards_in_one_range() -> None:
+    assert format_selector({0, 1, 3}, 4) == (
+        "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')"
+        " || shardRange(object.metadata.uid, '0xc000000000000000', '0x10000000000000000')"
+    )
+
+
+def test_o_all_shards_need_no_selector() -> None:
+    assert format_selector(range(64)) == ""
+
+
+def test_o_no_shards_are_a_range_of_one_hash() -> None:
+    assert format_selector(()) == (
+        "shardRange(object.metadata.uid, '0x0000000000000000', '0x0000000000000001')"
+    )

@@ -33,6 +33,8 @@ class ClusterOptions:
     ``rbac``: whether the roles and their bindings decide who may do what. Without it, clients
     need no credentials. The sandbox does not prevent the escalation of rights, and has no roles
     for people in the beginning, such as ``edit`` or ``view``.
+    ``sharded``: whether ``shardSelector`` selects objects, as with the gate ``ShardedListAndWatch``
+    of real servers, which is closed by default. Otherwise, the parameter is ignored.
     ``nature``: the wall clock, and the chance that the identities of objects come from.
     """
 
@@ -41,6 +43,7 @@ class ClusterOptions:
     watch_timeout: float = 1800
     ready: bool = False
     rbac: bool = False
+    sharded: bool = False
     nature: Nature = field(default_factory=Nature)
 
 

@@ -4,6 +4,7 @@ The hash and the ranges are the same as in API servers (``shardSelector``), so t
 select the same objects as we do. The hash is FNV-1a with 64 bits, of the uid of the object.
 """
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from kopf_cogs.structs.keys import ObjectKey
@@ -40,6 +41,23 @@ def find_shard(key: ObjectKey, count: int = SHARDS) -> int:
     """The shard of the object. Those few kinds that have no uids are told apart by their names."""
     text = key if isinstance(key, str) else "/".join(str(part or "") for part in key)
     return hash_text(text) * count >> _BITS
+
+
+def format_selector(shards: Collection[int], count: int = SHARDS) -> str:
+    """The ``shardSelector`` for the objects of these shards; empty if they are all shards.
+
+    Servers accept no empty ranges, so no shards are a range of one hash.
+    """
+    ranges: list[KeyRange] = []
+    for start, end in (get_range(shard, count) for shard in sorted(shards)):
+        if ranges and ranges[-1].end == start:
+            ranges[-1] = KeyRange(ranges[-1].start, end)
+        else:
+            ranges.append(KeyRange(start, end))
+    if ranges == [KeyRange(0, 1 << _BITS)]:
+        return ""
+    terms = (f"shardRange(object.metadata.uid, {one})" for one in ranges or [KeyRange(0, 1)])
+    return " || ".join(terms)
 
 
 def get_range(shard: int, count: int = SHARDS) -> KeyRange:

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_core.actions.happenings import Happening
-from kopf_core.engines.sharding.hashing import find_shard
+from kopf_core.engines.sharding.hashing import find_shard, format_selector
 
 REMEMBERED = 1000
 """For how many objects the shards are remembered. Each object is asked for several times."""
@@ -59,6 +59,11 @@ class Share:
     def __init__(self) -> None:
         self.shards: Set[int] = frozenset()
         self._find_shard = lru_cache(REMEMBERED)(find_shard)
+
+    @property
+    def selector(self) -> str:
+        """The ``shardSelector`` of the objects in these shards."""
+        return format_selector(self.shards)
 
     def has(self, key: ObjectKey) -> bool:
         return self._find_shard(key) in self.shards

@@ -204,6 +204,11 @@ class Orchestrator:
         for key in self._intakes:
             self._pool.renew(key)
 
+    def narrow(self, is_ours: Callable[[ObjectKey], bool]) -> None:
+        """Watch fewer objects: the other ones are handled by others, and nothing works on them."""
+        for key in self._intakes:
+            self._pool.narrow(key, is_ours)
+
     async def leave(self, is_ours: Callable[[ObjectKey], bool]) -> None:
         """Drop the objects that are handled by others since now, and wait for those in work.
 

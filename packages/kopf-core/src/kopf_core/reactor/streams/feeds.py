@@ -65,6 +65,9 @@ class Feed:
       its own stream has brought everything that the feed has brought.
     """
 
+    shard_selector = ""
+    """The subscribers of the informers drop the objects of other shards."""
+
     def __init__(self, source: Informer) -> None:
         self._source = source
         self._members: dict[str, Informer] = {}
@@ -125,6 +128,9 @@ class Feed:
 
 class _Newcomer:
     """A namespace with its own stream, until this stream has brought all missed events."""
+
+    shard_selector = ""
+    """Everything that the feed has passed, so that nothing is missed."""
 
     def __init__(self, informer: Informer) -> None:
         self._informer = informer

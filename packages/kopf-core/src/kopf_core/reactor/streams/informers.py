@@ -20,6 +20,14 @@ from kopf_cogs.structs.versions import is_as_old
 class Subscriber(Protocol):
     """A receiver of all objects of a kind, and of all their events."""
 
+    @property
+    def shard_selector(self) -> str:
+        """Which objects are enough for it, if the server can select them; empty if it needs all.
+
+        Other objects can come nevertheless. When more objects are needed than before, the stream
+        is to be renewed.
+        """
+
     def on_event(self, key: ObjectKey, event: RawEvent) -> None:
         """Take an event. The object is shared with other subscribers, and must not be changed."""
 
@@ -94,6 +102,7 @@ class Informer:
             selector=stream.selector,
             form=stream.form,
             name=stream.name,
+            choose_shards=self._choose_shards,
             on_reversed=self.on_reversed,
             on_forbidden=None if on_forbidden is None else partial(on_forbidden, stream),
         )
@@ -106,6 +115,11 @@ class Informer:
     def is_begun(self) -> bool:
         """Whether anything has been reported already, maybe not a whole list."""
         return self.is_listed or bool(self._reflector.known)
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether other shards were requested than are needed now."""
+        return self._reflector.is_outdated
 
     @property
     def freshness(self) -> float:
@@ -190,6 +204,20 @@ class Informer:
 
     def unsubscribe(self, subscriber: Subscriber) -> None:
         self._subscribers = tuple(other for other in self._subscribers if other is not subscriber)
+
+    def narrow(self, is_needed: Callable[[ObjectKey], bool]) -> None:
+        """Request only the needed shards, and forget the objects of others; nothing is listed."""
+        if self._choose_shards():
+            for known, key in zip([*self._reflector.known], self.keys, strict=True):
+                if not is_needed(key):
+                    self._reflector.forget(known)
+            if self.is_outdated:
+                self._reflector.reconnect()
+
+    def _choose_shards(self) -> str:
+        """Which objects are enough for all subscribers."""
+        selectors = {subscriber.shard_selector for subscriber in self._subscribers}
+        return selectors.pop() if len(selectors) == 1 else ""
 
     def on_event(self, event: RawEvent) -> None:
         key = object_key(self._resource, event["object"])

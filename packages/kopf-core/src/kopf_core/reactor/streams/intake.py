@@ -45,6 +45,10 @@ class Intake:
         if indexer is not None:
             readiness.hold(self)
 
+    @property
+    def shard_selector(self) -> str:
+        return ""
+
     def reach(self, mode: Mode) -> None:
         """Open or shut the queue as the mode says; never open it before all indices are full."""
         gate, _, forgets = MEANINGS[mode]
@@ -113,6 +117,10 @@ class SharedIntake(Intake):
     def __init__(self, *args: Any, share: Share, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._share = share
+
+    @property
+    def shard_selector(self) -> str:
+        return self._share.selector if self._indexer is None else ""
 
     def on_event(self, key: ObjectKey, event: RawEvent) -> None:
         if self._share.has(key):

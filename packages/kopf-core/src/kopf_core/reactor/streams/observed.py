@@ -223,6 +223,10 @@ class _Watcher:
         readiness.hold(self)
         view.unlisted.add(namespace)
 
+    @property
+    def shard_selector(self) -> str:
+        return ""
+
     def on_event(self, key: ObjectKey, event: RawEvent) -> None:
         self._view.on_event(key, event)
 

@@ -11,6 +11,7 @@ from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import RawBody
 from kopf_cogs.structs.credentials import LoginError
+from kopf_cogs.structs.keys import ObjectKey
 from kopf_core.reactor.streams.feeds import Feed, Feeds, widen
 from kopf_core.reactor.streams.informers import Informer, OnForbidden, StreamKey, Subscriber
 from kopf_core.reactor.streams.stores import ObjectStore, Transform, without_managed_fields
@@ -97,7 +98,8 @@ class InformerPool:
             stream = self._open(key, self._on_forbidden)
             self._feeds.add(key)
         stream.informer.subscribe(subscriber, first=first)
-        if stream.informer.is_begun and stream.task is not None:
+        is_late = stream.informer.is_begun or stream.informer.is_outdated
+        if is_late and stream.task is not None:
             self._detach(stream)
         self._start(key, stream)
         return stream.informer
@@ -108,6 +110,11 @@ class InformerPool:
             self._abandon_feed(widen(key))
             self._detach(stream)
             self._start(key, stream)
+
+    def narrow(self, key: StreamKey, is_needed: Callable[[ObjectKey], bool]) -> None:
+        """Request fewer shards than before, if the stream is there. Nothing is listed anew."""
+        if key in self._streams:
+            self._streams[key].informer.narrow(is_needed)
 
     async def unsubscribe(self, key: StreamKey, subscriber: Subscriber) -> None:
         """Report nothing more to the subscriber; stop the watch if it was the last subscriber."""

@@ -233,6 +233,10 @@ class _WatchedObject:
         await self._pool.unsubscribe(self._key, self)
         await self._pool.release_store(self._key)
 
+    @property
+    def shard_selector(self) -> str:
+        return ""
+
     def on_event(self, key: ObjectKey, event: RawEvent) -> None:
         change = ObservedChange.GONE if event["type"] == "DELETED" else ObservedChange.OTHERS
         self._on_change(self._key.resource, event["object"], change)
@@ -331,6 +335,10 @@ class _MetadataWatch:
 
     async def close(self) -> None:
         await self._pool.unsubscribe(self._key, self)
+
+    @property
+    def shard_selector(self) -> str:
+        return ""
 
     def on_event(self, key: ObjectKey, event: RawEvent) -> None:
         metadata = event["object"]["metadata"]

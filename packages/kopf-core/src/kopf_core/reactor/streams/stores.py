@@ -132,6 +132,10 @@ class ObjectStore(Mapping[ObjectKey, RawBody]):
 
     # What comes from the stream.
 
+    @property
+    def shard_selector(self) -> str:
+        return ""
+
     def on_event(self, key: ObjectKey, event: RawEvent) -> None:
         body = event["object"]
         known = self.former = self._bodies.get(key)

@@ -14,7 +14,7 @@ from kopf_kits.sandbox.store.storage import Key, Stored
 from kopf_kits.sandbox.store.views import View, choose_view, object_view
 from kopf_kits.sandbox.store.writeoptions import WriteOptions
 from kopf_kits.sandbox.tables.tables import table_view
-from kopf_kits.sandbox.verbs.reads import list_page, parse_flag, parse_selectors
+from kopf_kits.sandbox.verbs.reads import Query, list_page, parse_flag, parse_selectors
 from kopf_kits.sandbox.verbs.watches import Watch, WatchOptions
 from kopf_kits.sandbox.verbs.writes import report_problems
 
@@ -150,18 +150,25 @@ class API:
 
     def _list(self, call: Call, endpoint: Endpoint, namespace: str | None) -> Reply:
         view = self._view(call, endpoint)
-        page = list_page(endpoint, namespace, call.query)
+        page = list_page(endpoint, namespace, self._read_query(call))
         head, tail = view.envelope(page.metadata)
         if len(page.items) <= _CHUNK:
             body = b"".join((head, b",".join(view.item(one) for one in page.items), tail))
             return Reply(200, body, view.media_type)
         return Reply(200, b"", view.media_type, chunks=_chunks(view, head, page.items, tail))
 
+    def _read_query(self, call: Call) -> Query:
+        """The query without what this server ignores silently."""
+        if self._cluster.options.sharded:
+            return call.query
+        return {key: value for key, value in call.query.items() if key != "shardSelector"}
+
     def _watch(
         self, call: Call, endpoint: Endpoint, namespace: str | None, name: str | None
     ) -> Reply:
         cluster = self._cluster.options
-        options = WatchOptions.parse(endpoint, call.query, name, cluster.watch_timeout)
+        query = self._read_query(call)
+        options = WatchOptions.parse(endpoint, query, name, cluster.watch_timeout)
         view = self._view(call, endpoint).watched()
         watch = Watch(endpoint, namespace, view, options)
         return Reply(

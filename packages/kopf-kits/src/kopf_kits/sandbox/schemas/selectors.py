@@ -6,13 +6,15 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from kopf_kits.sandbox.base.statuses import bad_request
+from kopf_kits.sandbox.base.statuses import StatusError, bad_request
 
 from .labels import compile_labels
 
 Predicate = Callable[[dict[str, Any]], bool]
 
 _FIELD = re.compile(r"^([^=!]+?)(==|=|!=)(.*)$", re.DOTALL)
+_BOUND = r"'(0x[0-9a-f]{16}|0x10000000000000000)'"
+_RANGE = re.compile(rf"shardRange\(object\.metadata\.uid,\s*{_BOUND},\s*{_BOUND}\)")
 
 
 def parse_labels(text: str) -> Predicate | None:
@@ -55,6 +57,38 @@ def combine(*predicates: Predicate | None) -> Predicate | None:
     if len(present) == 1:
         return present[0]
     return lambda obj: all(predicate(obj) for predicate in present)
+
+
+def parse_shards(text: str) -> Predicate:
+    """Compile a shard selector: ranges of the hashes of uids; 500 if it cannot be read."""
+    ranges = []
+    for term in text.split("||"):
+        match = _RANGE.fullmatch(term.strip())
+        if match is None:
+            raise StatusError(500, "", f"invalid shard selector: {term.strip()}")
+        start, end = (int(bound, 16) for bound in match.groups())
+        if start >= end:
+            raise StatusError(
+                500,
+                "",
+                f"invalid shard selector: shard range start {match[1]} must be less than end "
+                f"{match[2]}",
+            )
+        ranges.append((start, end))
+
+    def selects(obj: dict[str, Any]) -> bool:
+        value = _hash(obj["metadata"]["uid"])
+        return any(start <= value < end for start, end in ranges)
+
+    return selects
+
+
+def _hash(text: str) -> int:
+    """FNV-1a with 64 bits."""
+    value = 0xCBF29CE484222325
+    for byte in text.encode():
+        value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    return value
 
 
 def _field_test(term: str, known: set[str]) -> Predicate:

@@ -17,7 +17,13 @@ from kopf_kits.sandbox.base.statuses import (
     invalid,
     too_large_version,
 )
-from kopf_kits.sandbox.schemas.selectors import Predicate, combine, parse_fields, parse_labels
+from kopf_kits.sandbox.schemas.selectors import (
+    Predicate,
+    combine,
+    parse_fields,
+    parse_labels,
+    parse_shards,
+)
 from kopf_kits.sandbox.store.resources import Endpoint
 from kopf_kits.sandbox.store.storage import Key, Stored
 
@@ -46,7 +52,8 @@ def parse_selectors(endpoint: Endpoint, query: Query, name: str | None = None) -
     named: Predicate | None = None
     if name is not None:
         named = lambda obj: obj["metadata"]["name"] == name  # noqa: E731
-    return combine(named, labels, fields)
+    shards = parse_shards(query["shardSelector"]) if query.get("shardSelector") else None
+    return combine(named, labels, fields, shards)
 
 
 def parse_version(query: Query) -> int | None:
@@ -92,15 +99,20 @@ def list_page(endpoint: Endpoint, namespace: str | None, query: Query) -> Page:
     found = [one for one in stored if selects is None or selects(one.obj)] if selects else stored
     if not limit or len(found) <= limit:
         ended = {"continue": ""} if endpoint.resource.custom else {}
-        return Page(found, {**ended, "resourceVersion": str(version)})
+        return Page(found, {**ended, **_describe(endpoint, version, query)})
     items = found[:limit]
-    metadata: dict[str, Any] = {
-        "resourceVersion": str(version),
-        "continue": _make_token(version, items[-1].key),
-    }
-    if selects is None:
-        metadata["remainingItemCount"] = len(found) - limit
+    metadata = _describe(endpoint, version, query)
+    metadata["continue"] = _make_token(version, items[-1].key)
+    if not query.get("labelSelector") and not query.get("fieldSelector"):
+        metadata["remainingItemCount"] = len(stored) - limit  # also those of other shards
     return Page(items, metadata)
+
+
+def _describe(endpoint: Endpoint, version: int, query: Query) -> dict[str, Any]:
+    """The metadata of every list; only lists of built-in kinds tell the selected shards."""
+    shards = query.get("shardSelector")
+    told = {"shardInfo": {"selector": shards}} if shards and not endpoint.resource.custom else {}
+    return {"resourceVersion": str(version), **told}
 
 
 def _read_first(
