@@ -23,6 +23,9 @@ LIVES ?= 10000
 SECONDS ?= 420
 SHARE ?= 0.1
 
+# How many lives of three replicas that share the objects are explored, in SECONDS at most.
+SHARDED ?= 500
+
 .PHONY: help install demo test test-long test-floors test-all-pythons e2e e2e-real e2e-long e2e-real-long e2e-k3d e2e-assets chaos chaos-all explore model model-shards compat field deploy-check lint format typecheck imports \
 	bench bench-go spine playground docs docs-browser changelog build sbom all clean
 
@@ -86,9 +89,10 @@ compat: e2e-assets ## Compare with the previous generation, run as a black box, 
 	$(RUN) python -m e2e.compat --cluster emulator $(ARGS)
 	$(RUN) python -m e2e.compat --cluster envtest $(ARGS)
 
-explore: $(UV) ## Live many simulated lives: LIVES=10000 at most, in SECONDS=420 at most; with a sweep of crashes
+explore: $(UV) ## Live many simulated lives: LIVES=10000 at most, in SECONDS=420 at most; a sweep of crashes; SHARDED=500 of replicas
 	$(RUN) python -m e2e.simulation.sweeps --share $(SHARE)
 	$(RUN) python -m e2e.simulation.explore --lives $(LIVES) --seconds $(SECONDS) $(ARGS)
+	$(RUN) python -m e2e.simulation.shards --lives $(SHARDED) --seconds $(SECONDS)
 
 model: $(UV) ## Explore all states of one object in an abstract world; ARGS="--budget edit=2,crash=1"
 	$(RUN) python -m e2e.simulation.model $(ARGS)

@@ -5,11 +5,15 @@ when people delete Leases. The objects change all the time. In the end, there is
 
 For each life, this is checked:
 
-* no two replicas work on one object at once;
+* no two replicas work on one object at once, and no two have one shard at once;
 * nobody works without being sure of it;
-* every change is handled, and the load is even, soon after the last fault.
+* each shard has a replica soon after the last fault: when a replica is found dead;
+* every change is handled, and the load is even, soon after that.
 
-Usage: ``python -m e2e.simulation.shards [--lives 100] [--first 0]``.
+People delete one Lease at a time. If they delete the Lease of a suspended replica and the common
+one, there is no trace of that replica, and the others do not wait for it.
+
+Usage: ``python -m e2e.simulation.shards [--lives 100] [--seconds 600] [--first 0]``.
 """
 
 from __future__ import annotations
@@ -18,11 +22,16 @@ import argparse
 import asyncio
 import contextlib
 import json
+import logging
+import multiprocessing
+import os
 import random
+import sys
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import kopf
 from e2e.simulation.clusters import GROUP, REFUSALS, SandboxCluster
@@ -39,6 +48,16 @@ PEACE = DURATION + 6 * PERIOD
 
 It is the time until a replica is found dead, and until the shards have moved.
 """
+
+ORPHANED = DURATION + 5 * PERIOD
+"""How long a shard may have no replica after the last fault.
+
+It is the time until a replica is found dead, by a new coordinator that sees it a period later, and
+until the heir reads the assignment.
+"""
+
+SAMPLED = 0.1
+"""How often the owners of the shards are looked at."""
 
 
 @dataclass
@@ -80,6 +99,9 @@ class Life:
         self.journal = Journal(self.world.loop.time)
         self._chance = random.Random(f"{seed}:plan")
         self._resumed = 0.0
+        self._deleted = -DURATION
+        self.orphaned = 0.0
+        """For how long a shard has had no replica after the last fault."""
         self._replicas: dict[int, Process] = {}
         self._places = range(replicas)
         self._wanted = {f"obj-{number}": 0 for number in range(OBJECTS)}
@@ -100,14 +122,19 @@ class Life:
                 await self.cluster.create(name, {"n": 0})
             keepers = [asyncio.ensure_future(self._keep(place)) for place in self._places]
             changing = asyncio.ensure_future(self._change())
+            looking = asyncio.ensure_future(self._look())
             for _ in range(self._chance.randint(1, 5)):
                 await asyncio.sleep(self._chance.random() * self._chance.choice([1, 5, 30]))
                 await self._go_wrong(self._chance.choice(FAULTS))
             self.cluster.recover()
             self.world.tell("peace")
-            await asyncio.sleep(max(0.0, self._resumed - self.world.loop.time()) + PEACE)
+            await asyncio.sleep(max(0.0, self._resumed - self.world.loop.time()))
+            last, until = self.world.loop.time(), self.world.loop.time() + PEACE
+            await self._adopt(last)
+            await asyncio.sleep(until - self.world.loop.time())
             changing.cancel()
-            await asyncio.wait([changing])
+            looking.cancel()
+            await asyncio.wait([changing, looking])
             await asyncio.sleep(PERIOD)
             await self._judge()
             for task in keepers:
@@ -131,6 +158,26 @@ class Life:
             self._wanted[name] += 1
             await self.cluster.patch("kexes", name, {"spec": {"n": self._wanted[name]}})
             await asyncio.sleep(self._chance.random())
+
+    async def _look(self) -> None:
+        """Look all the time that no two replicas have one shard."""
+        while True:
+            await asyncio.sleep(SAMPLED)
+            owned = Counter(
+                shard for process in self._find_acting() for shard in get_share(process)
+            )
+            if doubly := [shard for shard, count in owned.items() if count > 1]:
+                self.problems.append(f"{self.world.loop.time():.3f}: two have shards {doubly}")
+
+    async def _adopt(self, last: float) -> None:
+        """Wait until each shard has a replica, but not for too long."""
+        while (waited := self.world.loop.time() - last) < ORPHANED:
+            self.orphaned = waited
+            owned = {shard for process in self._find_acting() for shard in get_share(process)}
+            if len(owned) == SHARDS:
+                return
+            await asyncio.sleep(SAMPLED)
+        self.problems.append(f"Shards have no replica {waited:.1f} s after the last fault")
 
     async def _go_wrong(self, what: str) -> None:
         alive = [one for one in self._replicas.values() if one.is_alive]
@@ -158,7 +205,9 @@ class Life:
                     await asyncio.sleep(self._chance.random() * 40)
             case "delete":
                 leases = [one["metadata"]["name"] for one in await self.cluster.list("leases")]
-                if leases:
+                now = self.world.loop.time()
+                if leases and now >= self._deleted + DURATION:
+                    self._deleted = now
                     name = self._chance.choice(["sim", *leases])
                     self.world.tell(f"deleted: {name}")
                     with contextlib.suppress(*REFUSALS):
@@ -170,14 +219,27 @@ class Life:
             handled = json.loads(annotations.get("sim.kopf.dev/last-handled-configuration", "{}"))
             if handled.get("spec") != obj["spec"]:
                 self.problems.append(f"{name} is not handled: {handled} instead of {obj['spec']}")
-        loads = [len(process.operator.essentials.share.shards) for process in self._find_working()]
+        loads = [len(get_share(process)) for process in self._find_working()]
         if len(loads) != len(self._places) or sum(loads) != SHARDS or max(loads) - min(loads) > 1:
             self.problems.append(f"The load is uneven: {loads}")
+
+    def _find_acting(self) -> Iterator[Any]:
+        """Those who can begin or send anything now."""
+        for process in self._find_working():
+            fence = process.operator.essentials.client.fence
+            if not process.incarnation.is_suspended and fence is not None and fence.is_open:
+                yield process
 
     def _find_working(self) -> Iterator[Any]:
         for process in self._replicas.values():
             if process.is_alive and process.operator is not None:
                 yield process
+
+
+def get_share(process: Any) -> Collection[int]:
+    """The shards of the replica."""
+    share = process.operator.essentials.share
+    return () if share is None else share.shards
 
 
 SETTINGS = {
@@ -218,20 +280,45 @@ def _noted(journal: Journal, name: str) -> Iterator[None]:
         call.is_going_on = False
 
 
+class Lived(NamedTuple):
+    """What has come of one life."""
+
+    seed: str
+    problems: list[str]
+    faults: Counter[str]
+    orphaned: float
+
+
+def live_by_seed(seed: str) -> Lived:
+    logging.disable()  # the faults are expected, and there are thousands of them
+    life = Life(seed)
+    return Lived(seed, life.run(), life.faults, life.orphaned)
+
+
 def main() -> int:
+    if os.environ.get("PYTHONHASHSEED") != "0":  # sets of strings have the order of their hashes
+        command = [sys.executable, "-m", "e2e.simulation.shards", *sys.argv[1:]]
+        os.execve(sys.executable, command, {**os.environ, "PYTHONHASHSEED": "0"})
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--lives", type=int, default=100)
-    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--lives", type=int, default=100, help="how many, at most")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="how long, at most")
+    parser.add_argument("--first", type=int, default=0, help="the number of the first life")
+    parser.add_argument("--processes", type=int, default=multiprocessing.cpu_count())
     args = parser.parse_args()
+    seeds = (f"shards-{number}" for number in range(args.first, args.first + args.lives))
     faults: Counter[str] = Counter()
-    failed = 0
-    for number in range(args.first, args.first + args.lives):
-        life = Life(f"shards-{number}")
-        if problems := life.run():
-            failed += 1
-            print(f"- shards-{number}: {'; '.join(problems[:5])}")
-        faults += life.faults
-    print(f"{args.lives} lives, {failed} failed; faults: {dict(faults)}")
+    lives, failed, orphaned, until = 0, 0, 0.0, time.monotonic() + args.seconds
+    with multiprocessing.get_context("fork").Pool(args.processes) as pool:
+        for lived in pool.imap(live_by_seed, seeds):
+            lives, faults = lives + 1, faults + lived.faults
+            orphaned = max(orphaned, lived.orphaned)
+            if lived.problems:
+                failed += 1
+                print(f"- {lived.seed}: {'; '.join(lived.problems[:5])}", flush=True)
+            if time.monotonic() > until:
+                break
+    print(f"{lives} lives of replicas, {failed} failed; faults: {dict(faults)}")
+    print(f"The longest time of a shard without a replica after the last fault: {orphaned:.1f} s")
     return int(bool(failed))
 
 
