@@ -373,7 +373,8 @@ async def test_clusters_example(cluster: Cluster, client: Client, tmp_path: path
     namespace = f"example-22-{os.getpid()}"
     await create_namespace(client, namespace)
     url = KEX.format(namespace)
-    shutil.copy(cluster.kubeconfig_path, tmp_path / "home.yaml")
+    home, work = tmp_path / "home.yaml", tmp_path / "work.yaml"
+    shutil.copy(cluster.kubeconfig_path, home)
     process = Process(
         await asyncio.create_subprocess_exec(
             sys.executable,
@@ -387,9 +388,9 @@ async def test_clusters_example(cluster: Cluster, client: Client, tmp_path: path
     body = {"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "spec": {}}
     await client.post(url, {**body, "metadata": {"name": "one"}})
     await process.see("Created in home: one", r"\[home\] .*Creation is processed: 1 succ")
-    (tmp_path / "home.yaml").unlink()
+    os.unlink(home)
     await process.see("Cluster home is not served anymore")
-    shutil.copy(cluster.kubeconfig_path, tmp_path / "work.yaml")
+    shutil.copy(cluster.kubeconfig_path, work)
     await process.see("Cluster work is served from now on")
     await client.post(url, {**body, "metadata": {"name": "two"}})
     await process.see("Created in work: two", r"\[work\] .*Creation is processed: 1 succ")
