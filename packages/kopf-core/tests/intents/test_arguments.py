@@ -32,6 +32,7 @@ from kopf_core.intents.handlers import (
     TimerHandler,
     WatchingHandler,
 )
+from kopf_core.intents.indices import Indices
 from kopf_core.intents.webhooks import AdmissionCause, WebhookHandler
 
 OF_ATTEMPTS = {"param", "retry", "started", "runtime", "dryrun"}
@@ -75,13 +76,11 @@ def test_declared_arguments_are_given(settings, resource, kinds, cause, details)
         "record": ObjectMemory(Memo(), is_listed=False),
         "indices": {},
     }
-    settings.cluster = "c"
-    given = cause(**common, **details).kwargs.keys()
+    given = cause(**common, **details).kwargs.keys() | {"cluster"}
     assert [get_arguments(kind) for kind in kinds] == [given | OF_ATTEMPTS] * len(kinds)
 
 
 def test_declared_arguments_are_given_to_activities(settings):
-    settings.cluster = "c"
     cause = ActivityCause(
         activity=Activity.STARTUP,
         settings=settings,
@@ -89,18 +88,15 @@ def test_declared_arguments_are_given_to_activities(settings):
         memo=Memo(),
         indices={},
     )
-    assert get_arguments(ActivityHandler) == cause.kwargs.keys() | OF_ATTEMPTS
+    assert get_arguments(ActivityHandler) == {*cause.kwargs, *OF_ATTEMPTS, "cluster"}
 
 
-def test_o_one_cluster_is_not_given(settings):
-    cause = ActivityCause(
-        activity=Activity.STARTUP,
-        settings=settings,
-        logger=logging.getLogger(),
-        memo=Memo(),
-        indices={},
-    )
-    assert "cluster" not in cause.kwargs
+def test_o_clusters_are_given_if_there_are_several():
+    indices = Indices(["one"])
+    assert indices.as_arguments(None) == {"one": indices["one"]}
+    assert indices.as_arguments("east") == {"one": indices["one"], "cluster": "east"}
+    indices = Indices(["cluster"])
+    assert indices.as_arguments("east") == {"cluster": indices["cluster"]}
 
 
 def test_all_kinds_of_handlers_are_known():

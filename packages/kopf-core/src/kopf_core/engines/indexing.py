@@ -51,6 +51,7 @@ class ResourceIndexer:
         self._resource = resource
         self._handlers = deduplicate(handlers)
         self._indices = indices
+        self._arguments = indices.as_arguments(execution.settings.cluster)
         self._memories = memories
         self._execution = execution
         self._settings: OperatorSettings = execution.settings
@@ -88,7 +89,7 @@ class ResourceIndexer:
             patch=Patch(),
             settings=self._settings,
             record=memory,
-            indices=self._indices,
+            indices=self._arguments,
         )
         running = self._interrupted.get(key, {})
         if any(handler.id in running for handler in handlers):

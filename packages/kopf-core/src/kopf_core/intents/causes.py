@@ -76,7 +76,6 @@ class Cause:
     __slots__ = ("_kwargs", "indices", "logger")
 
     logger: AnyLogger
-    settings: OperatorSettings
 
     def __init__(self, *, logger: AnyLogger, indices: Mapping[str, Any]) -> None:
         self.logger = logger
@@ -87,8 +86,6 @@ class Cause:
     def kwargs(self) -> dict[str, Any]:
         if self._kwargs is None:
             self._kwargs = self._make_kwargs()
-            if self.settings.cluster is not None:
-                self._kwargs["cluster"] = self.settings.cluster
             if self.indices:
                 self._kwargs.update(self.indices)
         return self._kwargs

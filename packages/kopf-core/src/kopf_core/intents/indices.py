@@ -163,6 +163,10 @@ class Indices(dict[str, Index[Any, Any]]):
         for name in names:
             self.setdefault(name, Index())
 
+    def as_arguments(self, cluster: str | None) -> Mapping[str, Any]:
+        """The indices as arguments of handlers, with the name of the cluster if it has one."""
+        return self if cluster is None else {"cluster": cluster, **self}
+
     def replace(self, name: str, owner: ObjectKey, values: Mapping[Any, Any]) -> None:
         """Put the values of one object into that index in place of its previous ones.
 

@@ -70,7 +70,7 @@ class HandlingFactory:
             handlers=handlers,
             execution=self._execution,
             memories=self._memories,
-            indices=self._indices,
+            indices=self._essentials.arguments,
             background=self._background,
             desired=self._make_desired(handlers),
             takeovers=self._make_takeovers(resource, handlers),

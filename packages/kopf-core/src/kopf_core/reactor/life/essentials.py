@@ -97,6 +97,7 @@ class Essentials:
 
         self.indices = options.indices
         self.indices.declare(options.registry.index_ids)
+        self.arguments = self.indices.as_arguments(options.settings.cluster)
         self.insights = Insights()
         self.readiness = Readiness()
         self.ongoing = Ongoing()
@@ -104,7 +105,7 @@ class Essentials:
         # Hanging index functions must not take the threads of other functions.
         self.indexing_threads = get_threads().make_pool(name=INDEXING_THREADS)
         self.activities = ActivityRunner(
-            self.settings, options.memo, self.indices, options.clock, self.ongoing, self.is_dry
+            self.settings, options.memo, self.arguments, options.clock, self.ongoing, self.is_dry
         )
         self.execution = Execution(
             settings=self.settings,

@@ -172,7 +172,7 @@ class ExternalSources:
             settings=essentials.settings,
             logger=logging.getLogger(f"kopf.activities.{Activity.EXTERNAL.value}"),
             memo=essentials.options.memo,
-            indices=essentials.indices,
+            indices=essentials.arguments,
         )
         state = self._begin(handler, execution)
         while not state.done and not self._off.is_set():

@@ -49,7 +49,7 @@ class Handling:
         self.background = BackgroundEngine(
             client=essentials.client,
             settings=essentials.settings,
-            indices=essentials.indices,
+            indices=essentials.arguments,
             execution=essentials.execution,
             wake=self._wake,
             is_once=essentials.options.once is not None,

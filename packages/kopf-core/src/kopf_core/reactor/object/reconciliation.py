@@ -49,7 +49,6 @@ from kopf_core.intents.causes import (
     WatchingCause,
 )
 from kopf_core.intents.detection import detect_reason
-from kopf_core.intents.indices import Indices
 from kopf_core.intents.matching import may_match
 from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.object.conflicts import get_finalizer_hold, judge_owed, must_leave_finalizer
@@ -92,7 +91,7 @@ class Reconciler:
         handlers: ResourceHandlers,
         execution: Execution,
         memories: ObjectMemories,
-        indices: Indices,
+        indices: Mapping[str, Any],
         background: BackgroundEngine,
         desired: "DesiredStates | None" = None,
         takeovers: "Takeovers | None" = None,
