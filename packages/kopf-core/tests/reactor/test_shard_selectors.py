@@ -24,6 +24,7 @@ class Orders:
         self._queue = asyncio.Queue[Order]()
         self._given = 0
         self.followed = 0
+        self.is_first = True
         self.give(shards)
 
     def give(self, shards: frozenset[int]) -> None:
@@ -35,6 +36,9 @@ class Orders:
 
     def confirm(self, round: int) -> None:
         self.followed = round
+
+    async def hear(self, accept: Any) -> None:
+        """No other process tells of anything here."""
 
     async def until_followed(self) -> None:
         await until(lambda: self.followed == self._given)
