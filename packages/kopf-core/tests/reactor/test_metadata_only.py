@@ -309,3 +309,21 @@ def test_o_metadata_is_enough_only_if_that_is_certain(
     decorator(KEX, registry=registry, **options)(fn)
     (handler,) = registry.resource_handlers
     assert is_metadata_enough(handler) is is_enough
+
+
+async def test_o_the_managed_fields_are_not_kept_with_the_metadata(
+    cluster, operate, registry, journal
+):
+    """They are the biggest part of it, and hardly anybody reads them."""
+
+    @on.event(KEX, registry=registry, metadata_only=True)
+    async def see(type: Any, meta: Any, **_: Any) -> None:
+        journal((type, "managedFields" in meta))
+
+    whole = await cluster.create("a", n=1)
+    assert whole["metadata"]["managedFields"]
+    async with operate():
+        await journal.until(len)
+        await cluster.patch("a", n=2)
+        await journal.until(lambda calls: len(calls) == 2)
+    assert [*journal] == [(None, False), ("MODIFIED", False)]

@@ -45,7 +45,9 @@ class Form(NamedTuple):
     """The functions of the user, in the order of their calls."""
 
     is_metadata: bool = False
-    """Whether objects have only the metadata. Kopf asks API servers to send nothing else."""
+    """Whether objects have only the metadata. Kopf asks API servers to send nothing else, and drops
+    the managed fields, which are the biggest part of it.
+    """
 
     @property
     def accept(self) -> str | None:
@@ -71,6 +73,8 @@ class Form(NamedTuple):
         try:
             formed = self._transform(body)
             left = dict(formed.get("metadata") or {}) | identity
+            if self.is_metadata:
+                left.pop("managedFields", None)
             if marks:
                 left["annotations"] = {**(left.get("annotations") or {}), **marks}
         except Exception as e:
