@@ -179,6 +179,31 @@ FINALIZING = (
      "            self._background.stop_deleted(key, body)\n", "            pass\n"),
 )  # fmt: skip
 
+FORMER = (
+    ("K1: lists wait for the gate", QUEUE,
+     "        while self.backlog.is_large and self._gate is Gate.OPEN:",
+     "        while self.backlog.is_large and self._gate is not Gate.OPEN:\n"
+     "            await self.backlog.wait(PATIENCE)\n        while self.backlog.is_large:"),
+    ("K2: what was deleted under others is resumed", GOVERNOR,
+     "self._is_listed_anew |= mode in (Mode.COLD, Mode.CUT)",
+     "self._is_listed_anew |= mode is Mode.COLD"),
+    ("K3: lingering daemons hold up the handlers", SPINE,
+     "        if is_ours and turn.memory.cycle.stage is not Stage.RELEASED:\n",
+     "        if self._background.is_stopping(key):\n            delay = 1e6\n"
+     "        elif is_ours and turn.memory.cycle.stage is not Stage.RELEASED:\n"),
+    ("K5: what was absent once never comes back", DELIVERY,
+     "is_back = memory.cycle.stage is Stage.ABSENT and _is_present(turn, event)", "is_back = False"),
+    ("K6: a pause shuts the door after its end", GOVERNOR,
+     "        self._door.is_shut = self.is_paused\n", "        self._door.is_shut = True\n"),
+    ("K14: pauses never shut the door", GOVERNOR,
+     "        self._door.is_shut = self.is_paused\n", "        pass\n"),
+    ("K15: patches on their way are cut at once", f"{R}streams/work.py",
+     "        if not self.is_sending:\n", "        if True:\n"),
+)  # fmt: skip
+"""The defects of former versions, put back into the newest code. Some of the mutants above are
+former defects, too: of K7, K8, and K12.
+"""
+
 PARTS = {
     "echoes": ECHOES,
     "gates": GATES,
@@ -186,5 +211,6 @@ PARTS = {
     "seen states": SEEN_STATES,
     "pruning": PRUNING,
     "finalizers": FINALIZING,
+    "former": FORMER,
 }
 MUTANTS = [Mutant(part, *fields) for part, mutants in PARTS.items() for fields in mutants]
