@@ -59,6 +59,22 @@ async def test_k37_those_who_have_seen_a_change_are_told_that_it_is_reverted(
     assert json.loads(spine.annotations[LAST_HANDLED])["spec"] == {"n": 2}
 
 
+async def test_r14_changes_amid_a_cycle_are_not_missed_after_a_crash(
+    spine: Any, calls: Any
+) -> None:
+    spine.create(n=1)
+    await spine.settle()
+    for n in (2, 3):
+        spine.change({"spec": {"n": n}})
+        await spine.settle()
+    calls.is_blocked = False
+    spine.restart()
+    spine.clock.advance(10)
+    await spine.settle()
+    assert calls[-2:] == [("b", 3), ("a", 3)]
+    assert [*spine.annotations] == [LAST_HANDLED]
+
+
 # --- Who has missed what ---
 
 V1: Any = {"spec": {"n": 1}}

@@ -650,6 +650,14 @@ async def test_sim17_deletions_of_those_in_work_are_dropped_if_all_was_forgotten
     assert queue.get("a") is None
 
 
+async def test_changes_that_never_come_are_awaited_until_their_time(make_queue, process):
+    queue = make_queue(keeps_events=False)
+    process.responses["a"] = [AwaitChange("5", until=0.01)]
+    queue.put("a", event(1))
+    await process.until(lambda: len(process.calls) == 2)
+    assert process.calls == [("a", [1]), ("a", [])]
+
+
 async def test_k37_whoever_is_enqueued_does_not_wait_for_our_own_change(make_queue, process):
     queue = make_queue(keeps_events=False)
     process.responses["a"] = [AwaitChange("5", until=999)]
