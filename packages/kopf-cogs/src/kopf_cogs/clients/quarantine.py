@@ -20,6 +20,7 @@ _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
 _OPENING, _CLOSING, _COLON, _COMMA, _QUOTE = b"{[", b"}]", ord(":"), ord(","), ord('"')
 
 _NONE: Mapping[str, str] = MappingProxyType({})
+_TEXTS = {str, type(None)}
 
 Path: TypeAlias = tuple[str | None, ...]
 
@@ -45,18 +46,12 @@ def is_sane(obj: Any) -> bool:
     """
     try:
         meta = obj["metadata"]
-        version = meta.get("resourceVersion")
-        uid = meta.get("uid")
-        namespace = meta.get("namespace")
-        for value in (meta.get("annotations") or _NONE).values():
+        get = meta.get
+        for value in (get("annotations") or _NONE).values():
             if type(value) is not str:
                 return False
-        return (
-            type(meta["name"]) is str
-            and (version is None or type(version) is str)
-            and (uid is None or type(uid) is str)
-            and (namespace is None or type(namespace) is str)
-        )
+        texts = {type(get("resourceVersion")), type(get("uid")), type(get("namespace"))}
+        return type(meta["name"]) is str and texts <= _TEXTS
     except (TypeError, KeyError, AttributeError):
         return False
 

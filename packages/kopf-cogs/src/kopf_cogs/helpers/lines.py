@@ -47,15 +47,16 @@ class FairLine(Generic[T]):
 
     def put(self, entry: T, group: str | None) -> None:
         """Let the entry wait, unless it waits already."""
-        if not self.entries:
+        if self._groups is None and group == self._only:
+            self.entries.setdefault(entry, group)
+        elif not self.entries:
             self._only, self._groups = group, None
-        elif entry in self.entries:
-            return
-        elif self._groups is None and group != self._only:
-            self._groups = OrderedDict({self._only: OrderedDict.fromkeys(self.entries)})
-        self.entries[entry] = group
-        if self._groups is not None:
+            self.entries[entry] = group
+        elif entry not in self.entries:
+            if self._groups is None:
+                self._groups = OrderedDict({self._only: OrderedDict.fromkeys(self.entries)})
             self._groups.setdefault(group, OrderedDict())[entry] = None
+            self.entries[entry] = group
 
     def take(self) -> T:
         """Remove the entry that gets the next place, and return it."""

@@ -36,6 +36,10 @@ class Stage(enum.Enum):
     """The API does not know it: its events are of the past until the stream brings its end."""
 
 
+LEAVING = (Stage.RELEASED, Stage.FREED, Stage.ABSENT)
+"""The stages of an object that goes away, as far as it is known."""
+
+
 class PackedStates(NamedTuple):
     """The seen states as a text, which takes four times less memory than the states.
 
@@ -82,7 +86,7 @@ class Cycle(NamedTuple):
         """
         if self.stage is Stage.ABSENT:
             return self.at(Stage.LOST)
-        if self.stage not in (Stage.RELEASED, Stage.FREED):
+        if self.stage not in LEAVING:
             return self
         if not is_deleting:
             return self.at(Stage.HANDLED)

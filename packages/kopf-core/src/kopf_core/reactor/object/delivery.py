@@ -22,7 +22,7 @@ from kopf_cogs.structs.versions import is_newer, is_same, parse_version
 from kopf_core.actions.effects import Applied, apply_patches, tell_of_losses
 from kopf_core.actions.execution import Execution
 from kopf_core.engines.records.holds import FREE
-from kopf_core.engines.records.stages import Stage
+from kopf_core.engines.records.stages import LEAVING, Stage
 from kopf_core.engines.records.writes import AwaitChange
 from kopf_core.reactor.object.conflicts import get_conflict_delay, keep_refused
 from kopf_core.reactor.object.cycles import FOREVER
@@ -75,10 +75,11 @@ class Delivery:
         elif item.latest is not None and is_newer(item.latest, event["object"]):
             item.is_contradicted = True
             return
-        is_back = memory.cycle.stage is Stage.ABSENT and _is_present(turn, event)
+        stage = memory.cycle.stage
+        is_back = stage is Stage.ABSENT and _is_present(turn, event)
         item.latest, item.type = event["object"], event["type"]
         item.is_contradicted = is_back  # the reply or the stream is wrong: request the object
-        if not is_back and memory.write.precedes(event["object"]):
+        if stage in LEAVING and not is_back and memory.write.precedes(event["object"]):
             self._correct_stage(turn, event["object"])
 
     def _correct_stage(self, turn: Turn, body: RawBody) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from kopf_cogs.aiokits.clocks import Clock
 from kopf_cogs.helpers.lines import FairLine
@@ -104,19 +104,22 @@ class Line:
             self._listed.discard(item)  # it has changed since
             self._changed.put(item, item.namespace)
 
-    def take(self) -> WorkItem | None:
-        """The next object; ``None`` if it waits no more."""
-        self._taken += 1
-        item = self._choose().take()
-        if self._patience:
-            self._patience.pop(item, None)
-        return item if item.position is Position.QUEUED else None
+    def take(self) -> Iterator[WorkItem]:
+        """Remove the objects one by one; but those that wait no more are skipped."""
+        while (source := self._choose()).entries:
+            item = source.take()
+            if self._patience:
+                self._patience.pop(item, None)
+            if item.position is Position.QUEUED:
+                yield item
 
     def _choose(self) -> FairLine[WorkItem]:
+        """The part of the line that gets the next place; it is empty if all parts are."""
+        self._taken += 1
         if self._patience and self._taken % 2 and self._is_patience_over():
             return self._restless
-        is_listed_due = self._taken % LISTED_SHARE == 0 or not self._changed.entries
-        if is_listed_due and self._listed.entries:
+        is_changed_due = self._changed.entries and self._taken % LISTED_SHARE
+        if self._listed.entries and not is_changed_due:
             return self._listed
         return self._changed if self._changed.entries else self._restless
 
@@ -146,7 +149,7 @@ class Backlog:
 
     def leave(self, item: WorkItem) -> None:
         item.is_backlog = False
-        if self.is_large:  # otherwise, nobody waits for progress
+        if self._count > HEADROOM:  # otherwise, nobody waits for progress
             self._progress.set()
         self._count -= 1
 

@@ -299,13 +299,10 @@ class WorkQueue:
 
     def _grant_places(self, limit: int = 0) -> None:
         """Begin the turns of those in the line, up to that number of turns at once, or more."""
-        limit = max(limit, self._burst)
-        for _ in range(len(self._line)):
-            if len(self._working) >= limit:
-                break
-            item = self._line.take()
-            if item is not None:
-                self._start(item)
+        limit, working = max(limit, self._burst), self._working
+        items = self._line.take()
+        while len(working) < limit and (item := next(items, None)) is not None:
+            self._start(item)
 
     def _start(self, item: WorkItem) -> None:
         if self._occupancy.enter(item, self._retry):
