@@ -21,6 +21,8 @@ MERGE = "application/merge-patch+json"
 class Collector:
     """A subscriber that remembers the events of one namespace."""
 
+    shard_selector = ""
+
     def __init__(self, journal: Any, namespace: str) -> None:
         self.journal = journal
         self.namespace = namespace
