@@ -123,7 +123,7 @@ def test_all_arguments_are_documented_for_all_kinds_of_handlers() -> None:
         name: [bool(cell.strip()) for cell in cells]
         for name, cells in read_rows("arguments.md", columns=7)
     }
-    retrying = {"param", "retry", "started", "runtime", "dryrun"}
+    retrying = {"param", "retry", "started", "runtime", "dryrun", "cluster"}
     kinds = [cause.kwargs.keys() | retrying for cause in make_causes()]
     for name in set().union(*kinds):
         assert table.pop(name, None) == [name in kwargs for kwargs in kinds], name

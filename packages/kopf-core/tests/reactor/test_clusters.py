@@ -23,6 +23,7 @@ from kopf_core.engines.posting import info
 from kopf_core.intents import decorators as on
 from kopf_core.reactor.life import keepers, operator_status
 from kopf_core.reactor.life.clusters import Cluster
+from kopf_core.reactor.life.exiting import AbandonedError
 from kopf_core.reactor.life.fleet import Fleet
 from kopf_core.reactor.life.operator_arguments import choose_options
 from kopf_core.reactor.life.running import operator
@@ -693,3 +694,100 @@ async def test_o_a_removed_cluster_lets_its_handlers_finish(a, b, serve, registr
         gate.set()
         await until(lambda: {*fleet._keepers} == {"a"})
         assert (await b.get("obj"))["status"] == {"done": True}
+
+
+async def test_o_abandoned_handlers_are_named_with_their_cluster(
+    a, b, serve, registry, settings, journal, caplog
+):
+    settings.process.ultimate_exiting_timeout = 0.1
+    gate = threading.Event()
+
+    @on.create("kopfexamples", registry=registry)
+    def create_fn(cluster, **_):
+        journal(cluster)
+        gate.wait()
+
+    await b.create("obj")
+    try:
+        with pytest.raises(AbandonedError, match="the handlers of cluster b"):
+            async with serve(name(a=a, b=b)):
+                await journal.until(lambda seen: seen == ["b"])
+    finally:
+        gate.set()
+    assert "create_fn" in caplog.text
+
+
+async def test_o_a_cluster_comes_back_while_it_is_left(a, b, serve, registry, journal, caplog):
+    gate = asyncio.Event()
+
+    @on.create("kopfexamples", registry=registry)
+    async def create_fn(cluster, name, **_):
+        journal(name)
+        await gate.wait()
+
+    provider = Provider()
+    provider.set(*name(a=a, b=b))
+    await b.create("obj")
+    async with serve(provider) as fleet:
+        await journal.until(lambda seen: seen == ["obj"])
+        provider.set(*name(a=a))
+        await until(lambda: fleet._keepers["b"]._cluster is None)
+        provider.set(*name(a=a, b=b))
+        await until(lambda: fleet._keepers["b"]._cluster is not None)
+        gate.set()
+        await b.create("later")
+        await journal.until(lambda seen: seen == ["obj", "later"])
+    assert "is not served: " not in caplog.text
+
+
+async def test_o_another_cluster_of_the_same_name(a, b, serve, registry, journal, tmp_path):
+    @on.create("kopfexamples", registry=registry)
+    def create_fn(cluster, spec, **_):
+        journal((cluster, spec["x"]))
+
+    files = {tmp_path / "a": a, tmp_path / "b": b}
+    paths = [place.sandbox.write_kubeconfig(path) for path, place in files.items()]
+    provider = Provider()
+    provider.set(Cluster("one", kubeconfig=paths[0]))
+    await a.create("obj", x=1)
+    await b.create("obj", x=2)
+    async with serve(provider):
+        await journal.until(lambda seen: seen == [("one", 1)])
+        provider.set(Cluster("one", kubeconfig=paths[1]))
+        await journal.until(lambda seen: seen == [("one", 1), ("one", 2)])
+
+
+async def test_o_exits_during_logins_do_not_wait(a, serve, registry, journal):
+    gate = threading.Event()
+
+    def log_in(**_):
+        journal("logs in")
+        gate.wait()
+
+    try:
+        async with serve([*name(a=a), Cluster("b", login=log_in)]):
+            await journal.until(lambda seen: seen)
+    finally:
+        gate.set()
+
+
+async def test_o_no_cluster_is_added_at_the_exit(a, b, serve, registry, journal):
+    gate = asyncio.Event()
+
+    @on.create("kopfexamples", registry=registry)
+    async def create_fn(cluster, **_):
+        journal(cluster)
+        await gate.wait()
+
+    provider = Provider()
+    provider.set(*name(a=a))
+    await a.create("obj")
+    await b.create("obj")
+    async with serve(provider) as fleet:
+        await journal.until(lambda seen: seen == ["a"])
+        fleet.stop()
+        provider.set(*name(a=a, b=b))
+        await until(lambda: provider._queue.empty())
+        assert {*fleet._keepers} == {"a"}
+        gate.set()
+    assert journal == ["a"]

@@ -32,7 +32,7 @@ from kopf_core.reactor.life.clusters import Cluster, parse_clusters
 from kopf_core.reactor.life.essentials import OperatorOptions
 from kopf_core.reactor.life.exiting import Exit
 from kopf_core.reactor.life.fleet_status import FleetStatus
-from kopf_core.reactor.life.keepers import Keeper
+from kopf_core.reactor.life.keepers import ClusterKeeper
 from kopf_core.reactor.life.watchdog import Watchdog
 from kopf_core.reactor.shape.preflight import SettingsError, check_registry, check_settings
 
@@ -50,7 +50,7 @@ class Fleet:
 
     def __init__(self, options: OperatorOptions) -> None:
         self._options = options
-        self._keepers: dict[str, Keeper] = {}
+        self._keepers: dict[str, ClusterKeeper] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         ongoing = _AllOngoing(lambda: self._keepers)
         self.exit = Exit(options.settings, lambda: options.registry.handlers, ongoing)
@@ -182,11 +182,14 @@ class Fleet:
                 await sleep(delay)
 
     def _want(self, clusters: Mapping[str, Cluster]) -> None:
-        """Serve these clusters from now on, and no others."""
+        """Serve these clusters from now on, and no others, unless the process exits."""
+        if self.exit.requested.is_set():
+            return
         for name, keeper in self._keepers.items():
             keeper.want(clusters.get(name))
         for name in [name for name in clusters if name not in self._keepers]:
-            self._keepers[name] = keeper = Keeper(clusters[name], self._make_options, self.exit)
+            keeper = ClusterKeeper(clusters[name], self._make_options, self.exit)
+            self._keepers[name] = keeper
             self._tasks[name] = asyncio.create_task(self._keep(name), name=f"kopf-cluster-{name}")
 
     async def _keep(self, name: str) -> None:
@@ -195,7 +198,7 @@ class Fleet:
         finally:
             del self._keepers[name], self._tasks[name]
 
-    def _make_options(self, cluster: Cluster, keeper: Keeper) -> OperatorOptions:
+    def _make_options(self, cluster: Cluster, keeper: ClusterKeeper) -> OperatorOptions:
         """The options of the operator for one of the clusters."""
         options, registry = self._options, self._options.registry.narrow(ACTIVITIES)
         login = cluster.choose_login(registry)
@@ -248,12 +251,12 @@ class _AllOngoing(Ongoing):
 
     __slots__ = ("_get_keepers",)
 
-    def __init__(self, get_keepers: Callable[[], Mapping[str, Keeper]]) -> None:
+    def __init__(self, get_keepers: Callable[[], Mapping[str, ClusterKeeper]]) -> None:
         super().__init__()
         self._get_keepers = get_keepers
 
     def describe(self) -> list[str]:
         """Name the running handlers, each with its object and its cluster."""
-        clusters: Iterable[tuple[str, Keeper]] = list(self._get_keepers().items())
+        clusters: Iterable[tuple[str, ClusterKeeper]] = list(self._get_keepers().items())
         named = [f"{call} in {name}" for name, keeper in clusters for call in keeper.describe()]
         return [*super().describe(), *named]

@@ -9,7 +9,7 @@ from kopf_cogs.aiokits.clocks import Clock
 from kopf_cogs.helpers.versions import get_version
 from kopf_core.engines.serving.joint_snapshots import join_clusters
 from kopf_core.engines.serving.snapshots import Snapshot
-from kopf_core.reactor.life.keepers import Keeper
+from kopf_core.reactor.life.keepers import ClusterKeeper
 
 if TYPE_CHECKING:
     from kopf_core.engines.serving.endpoint import Exposition
@@ -24,7 +24,7 @@ class FleetStatus:
     restart the process, and the others would not be served.
     """
 
-    def __init__(self, clock: Clock, keepers: Mapping[str, Keeper]) -> None:
+    def __init__(self, clock: Clock, keepers: Mapping[str, ClusterKeeper]) -> None:
         self._clock = clock
         self._keepers = keepers
         self._started = clock.monotonic()
@@ -85,7 +85,7 @@ class FleetStatus:
         keepers = self._keepers.items()
         return {name: None if one.status is None else one.status.take() for name, one in keepers}
 
-    def _collect(self, find: Callable[[Keeper], Iterable[str]]) -> list[str]:
+    def _collect(self, find: Callable[[ClusterKeeper], Iterable[str]]) -> list[str]:
         found = {name: [*find(keeper)] for name, keeper in self._keepers.items()}
         if not all(found.values()):
             return []

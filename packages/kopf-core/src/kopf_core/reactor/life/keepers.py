@@ -27,7 +27,7 @@ HEALTHY = 60.0
 """After so many seconds of its life, the next restart of an operator is as the first one."""
 
 
-class Keeper:
+class ClusterKeeper:
     """Runs the operator of one cluster for as long as the cluster is wanted.
 
     If the operator fails, the keeper starts it again.
@@ -36,7 +36,7 @@ class Keeper:
     def __init__(
         self,
         cluster: Cluster,
-        make_options: "Callable[[Cluster, Keeper], OperatorOptions]",
+        make_options: "Callable[[Cluster, ClusterKeeper], OperatorOptions]",
         exit: Exit,
     ) -> None:
         self._cluster: Cluster | None = cluster
@@ -70,36 +70,37 @@ class Keeper:
     async def run(self) -> None:
         """Keep the cluster served until it is not wanted anymore."""
         backoff, clock = Backoff(RESTARTING), asyncio.get_running_loop().time
-        while self._cluster is not None:
+        while (cluster := self._cluster) is not None:
             self._changed.clear()
-            cluster, started = self._cluster, clock()
+            started = clock()
             logger.info(f"Cluster {cluster} is served from now on.")
             error = await self._live(cluster)
             if clock() - started >= HEALTHY:
                 backoff.reset()
-            if self._cluster == cluster:
-                delay = backoff.advance()
-                logger.warning(
-                    f"Cluster {cluster} is not served: {error}. "
-                    f"The others are. It is tried again in {delay:.0f} seconds."
-                )
-                await self._wait(delay)
-            else:
+            if self._changed.is_set():
                 logger.info(f"Cluster {cluster} is not served anymore.")
+                continue
+            delay = backoff.advance()
+            logger.warning(
+                f"Cluster {cluster} is not served: {error}. "
+                f"The others are. It is tried again in {delay:.0f} seconds."
+            )
+            await self._wait(delay)
 
     async def _live(self, cluster: Cluster) -> str:
         """Run the operator once; return the reason of its end."""
-        operator = self._operator = Operator(self._make_options(cluster, self))
         try:
-            await supervise(operator)
+            self._operator = Operator(self._make_options(cluster, self))
+            await supervise(self._operator)
         except WishedExit:
-            self._exit.wish = operator.exit.wish
+            assert self._operator is not None
+            self._exit.wish = self._operator.exit.wish
             self._exit.request()
-            self._cluster = None
+            self.want(None)
         except AbandonedError as e:
             logger.error(f"Cluster {cluster}: {e}")
             if self._exit.requested.is_set():
-                self._exit.note_unfinished(f"cluster {cluster}")
+                self._exit.note_unfinished(f"the handlers of cluster {cluster}")
             return "its handlers do not end"
         except Exception as e:
             return describe(e).rstrip(".")
