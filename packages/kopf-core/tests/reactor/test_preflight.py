@@ -276,6 +276,25 @@ def test_relations_by_absent_indices_are_a_warning(registry, caplog, name, hint)
     ]
 
 
+@pytest.mark.parametrize("group", ["leasing", "sharding"])
+@pytest.mark.parametrize(
+    "name", ["", "My-Operator", "my_operator", "-x", "x-", "x..y", ".x", "x/y", "x\n", "x" * 254]
+)
+def test_o_names_that_leases_cannot_have_are_refused(group, name):
+    settings = OperatorSettings()
+    getattr(settings, group).name = name
+    with pytest.raises(SettingsError, match="must be a name of Leases"):
+        check_settings(settings, logger)
+
+
+@pytest.mark.parametrize("group", ["leasing", "sharding"])
+@pytest.mark.parametrize("name", ["x", "my-operator", "my.operator-2", "0"])
+def test_o_names_that_leases_can_have_are_accepted(group, name):
+    settings = OperatorSettings()
+    getattr(settings, group).name = name
+    check_settings(settings, logger)
+
+
 @pytest.mark.parametrize(
     ("group", "name", "value", "text"),
     [

@@ -5,6 +5,7 @@ Mistakes with which the operator cannot work are errors. Probable mistakes are w
 
 import dataclasses
 import inspect
+import re
 import sys
 from collections.abc import Collection, Iterator
 from concurrent.futures import Executor
@@ -25,6 +26,11 @@ from kopf_core.intents.handlers import (
 )
 from kopf_core.intents.registries import OperatorRegistry, deduplicate, identify_fn
 from kopf_core.reactor.object.warnings import locate
+
+OBJECT_NAME = re.compile(
+    r"(?!.{254})LABEL(\.LABEL)*".replace("LABEL", "[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+)
+"""The names that the API permits for objects of most kinds, such as Leases."""
 
 MAX_LABEL = 63
 """How long the value of a label can be."""
@@ -188,6 +194,7 @@ def _check_leasing(settings: OperatorSettings) -> None:
         raise SettingsError(
             "Use either peering or leases, not both: they are two ways to choose who works."
         )
+    _check_name("leasing", leasing.name)
     peering.standalone = True
     _check_times("leasing", leasing)
 
@@ -200,6 +207,7 @@ def _check_sharding(settings: OperatorSettings) -> None:
         raise SettingsError(
             "Use shards with neither peering nor a lease: with shards, all replicas work at once."
         )
+    _check_name("sharding", sharding.name)
     if len(sharding.name) > MAX_LABEL:
         raise SettingsError(
             f"settings.sharding.name is a value of labels: at most {MAX_LABEL} characters, "
@@ -207,6 +215,14 @@ def _check_sharding(settings: OperatorSettings) -> None:
         )
     peering.standalone = True
     _check_times("sharding", sharding)
+
+
+def _check_name(title: str, name: str) -> None:
+    if not OBJECT_NAME.fullmatch(name):
+        raise SettingsError(
+            f"settings.{title}.name must be a name of Leases in Kubernetes, such as "
+            f"'my-operator', not {name!r}."
+        )
 
 
 def _check_times(title: str, group: LeasingSettings | ShardingSettings) -> None:
