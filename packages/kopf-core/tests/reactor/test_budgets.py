@@ -1,6 +1,11 @@
 """Operators with a budget of requests: what is never delayed by it."""
 
+import asyncio
+import logging
 from typing import Any
+
+from idleness import until
+from virtual_time import jump
 
 from kopf_core.intents import decorators as on
 
@@ -52,3 +57,38 @@ async def test_o_at_the_exit_changes_are_sent_though_the_budget_is_spent(
         await journal.until(lambda calls: {*"bcd"} <= {*calls})
     bodies = [await cluster.get(name) for name in "abcd"]
     assert all(FINISHED in body["metadata"].get("annotations", {}) for body in bodies)
+
+
+async def test_o_new_leaders_do_not_give_up_on_objects_when_the_budget_is_spent(
+    cluster: Any, operate: Any, registry: Any, settings: Any, journal: Any, logged: Any
+) -> None:
+    """They request the objects at first, and wait for the budget longer than for a reply."""
+    settings.leasing.name, settings.leasing.namespace = "op", "default"
+    settings.leasing.retry_period = 0.01
+    api = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
+    lease = {"holderIdentity": "other", "leaseDurationSeconds": 15}
+    await cluster.client.post(
+        LEASE.removesuffix("/op"), {**api, "metadata": {"name": "op"}, "spec": lease}
+    )
+
+    @on.create("kopfexamples", registry=registry)
+    async def fn(name: str, **_: Any) -> None:
+        journal(name)
+
+    await cluster.create("a")
+    async with operate() as operator:
+        await cluster.sandbox.journal.arrived(
+            "GET", "*/kopfexamples", count=2
+        )  # it lists and watches
+        settings.networking.qps, settings.networking.burst = NEVER, 1
+        client = operator.essentials.client
+        await client.get(KEX)
+        await cluster.sandbox.patch("leases", "op", {"spec": {"holderIdentity": ""}})
+        await until(lambda: client._budget._line)
+        due = asyncio.create_task(asyncio.sleep(settings.leasing.renew_deadline))
+        await asyncio.sleep(0)
+        jump(settings.leasing.renew_deadline)
+        await due
+        client.rush()
+        await journal.until(lambda calls: "a" in calls)
+    assert not logged(logging.ERROR)

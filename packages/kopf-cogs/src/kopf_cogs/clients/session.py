@@ -153,6 +153,11 @@ class Client:
         free._budget = None
         return free
 
+    async def afford(self, url: str) -> None:
+        """Take one request from the budget, for one that is sent without limits then."""
+        if self._budget is not None:
+            await self._budget.take(url)
+
     @property
     def can_log_in_later(self) -> bool:
         """Whether :class:`LoginError` is not for ever: files or plugins can bring credentials."""

@@ -26,7 +26,7 @@ from kopf_cogs.clients.errors import (
     APINotFoundError,
     APIResponseError,
 )
-from kopf_cogs.clients.listing import collect_selectors, list_objects
+from kopf_cogs.clients.listing import Page, collect_selectors, list_objects
 from kopf_cogs.clients.quarantine import is_sane
 from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
@@ -100,7 +100,7 @@ class Takeovers:
         is_clusterwide: bool,
     ) -> None:
         self._client = client
-        self._reader = client.without_fence()  # hanging requests must not hold up other objects
+        self._reader = client.without_limits()  # hanging requests must not hold up other objects
         self._resource = resource
         self._handlers = handlers
         self._settings = settings
@@ -194,7 +194,8 @@ class Takeovers:
         body = await self._find_listed(reads, key, known)
         if body is None:
             try:
-                body = await self._bound(self._get(known))
+                namespace = known["metadata"].get("namespace")
+                body = await self._bound(namespace, lambda: self._get(known))
             finally:
                 reads.answered.set()
         if body is None:
@@ -207,15 +208,17 @@ class Takeovers:
             turn.item.latest, turn.item.type = self._handlers.form.apply(body), "MODIFIED"
         return _Sight.THERE
 
-    async def _bound(self, reading: Awaitable[T]) -> T:
+    async def _bound(self, namespace: str | None, read: Callable[[], Awaitable[T]]) -> T:
         """Wait for the reply, its retries included. Raises :class:`APIError` if it takes too long.
 
-        There must be time left to act before the lease is to be renewed.
+        There must be time left to act before the lease is to be renewed. The wait for the budget
+        of requests does not count, because it comes before the request.
         """
+        await self._client.afford(self._resource.get_url(namespace=namespace))
         timeout = self._settings.leasing.renew_deadline * PATIENCE
         try:
             async with asyncio.timeout(timeout):
-                return await reading
+                return await read()
         except TimeoutError:
             text = f"it was not possible to look at the object in {timeout:g} seconds"
             raise APIConnectionError(text) from None
@@ -273,9 +276,13 @@ class Takeovers:
             chunk_size=watching.chunk_size,
             params=collect_selectors(watching, self._resource),
         )
+
+        def turn_page() -> Awaitable[Page | None]:
+            return anext(pages, None)
+
         with contextlib.suppress(APIError, TimeoutError):
             async with asyncio.timeout(self._settings.leasing.duration):
-                while (page := await self._bound(anext(pages, None))) is not None:
+                while (page := await self._bound(reads.namespace, turn_page)) is not None:
                     for body in page.items:
                         version = parse_version(body)
                         if version is not None:
