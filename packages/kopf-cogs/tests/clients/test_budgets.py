@@ -51,6 +51,17 @@ async def test_o_after_a_quiet_time_a_burst_is_sent_at_once():
     assert requests.times == pytest.approx([0, 0, 0, 0.1, 0.2, 10, 10, 10, 10.1])
 
 
+@pytest.mark.parametrize("qps", [None, 4])
+@timeless
+async def test_o_requests_do_not_wait_for_a_budget_that_is_not_so_small_anymore(qps):
+    requests = Requests(qps=NEVER)
+    tasks = requests.start(3)
+    await asyncio.sleep(0.5)
+    requests.settings.networking.qps = qps
+    await asyncio.gather(*tasks)
+    assert max(requests.times) < 3
+
+
 @timeless
 async def test_o_a_short_quiet_time_saves_a_part_of_the_burst():
     requests = Requests(qps=10, burst=3)

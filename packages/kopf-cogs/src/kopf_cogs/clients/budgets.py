@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 RUSH = 2.0
 """For how long (in seconds) requests do not wait since there is no time to wait."""
 
+LONGEST_WAIT = 1.0
+"""For how long (in seconds) to wait until the settings are looked at again: they can be changed."""
+
 
 class Budget:
     """Delays requests, so that there are at most ``qps`` of them a second, and ``burst`` at once.
@@ -56,6 +59,8 @@ class Budget:
         """Spend the budget for one request, if there is any."""
         if self._settings.networking.qps is None or now < self._free_until:
             return True
+        most = self._get_period() * self._settings.networking.burst
+        self._spent_until = min(self._spent_until, now + most)  # the settings could be changed
         if now < self._get_next_time():
             return False
         self._spent_until = max(self._spent_until, now) + self._get_period()
@@ -68,7 +73,7 @@ class Budget:
         return 1 / (self._settings.networking.qps or float("inf"))
 
     def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
-        at = self._get_next_time()
+        at = min(self._get_next_time(), loop.time() + LONGEST_WAIT)
         self._timer = loop.call_at(at, self._grant, loop, at)
 
     def _grant(self, loop: asyncio.AbstractEventLoop, planned: float) -> None:
