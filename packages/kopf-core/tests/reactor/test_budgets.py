@@ -85,10 +85,10 @@ async def test_o_new_leaders_do_not_give_up_on_objects_when_the_budget_is_spent(
         await client.get(KEX)
         await cluster.sandbox.patch("leases", "op", {"spec": {"holderIdentity": ""}})
         await until(lambda: client._budget._line)
-        due = asyncio.create_task(asyncio.sleep(settings.leasing.renew_deadline))
-        await asyncio.sleep(0)
+        due = asyncio.Event()
+        asyncio.get_running_loop().call_later(settings.leasing.renew_deadline, due.set)
         jump(settings.leasing.renew_deadline)
-        await due
+        await due.wait()
         client.rush()
         await journal.until(lambda calls: "a" in calls)
     assert not logged(logging.ERROR)
