@@ -105,14 +105,14 @@ class StreamState:
         rejected: Iterable[quarantine.Quarantined],
     ) -> None:
         """Report a part of the list."""
-        on_event = self._sink.on_event
+        on_event, known, see, ahead = self._sink.on_event, self.known, self._seen.add, self._ahead
         for item in items:
             meta = item["metadata"]
             key = meta.get("uid") or (meta.get("namespace"), meta.get("name"))
-            if key in self._ahead:
+            if ahead and key in ahead:
                 continue
-            self.known[key] = _name(meta)
-            self._seen.add(key)
+            known[key] = _name(meta)
+            see(key)
             on_event({"type": None, "object": item})
         for remains in rejected:
             self._isolate(remains)

@@ -145,7 +145,8 @@ class Backlog:
         return self._count > HEADROOM
 
     def enter(self, item: WorkItem) -> None:
-        self._count += item.is_backlog
+        item.is_backlog = True
+        self._count += 1
 
     def leave(self, item: WorkItem) -> None:
         item.is_backlog = False

@@ -120,7 +120,8 @@ class WorkQueue:
         known = item = self._items.get(key)
         if item is None:
             item = self._items[key] = WorkItem(key, is_listed=event["type"] is None)
-            self.backlog.enter(item)
+            if item.is_listed:
+                self.backlog.enter(item)
         elif item.is_backlog and event["type"] is not None:
             self.backlog.leave(item)
             if item.position is Position.QUEUED:
@@ -299,10 +300,12 @@ class WorkQueue:
 
     def _grant_places(self, limit: int = 0) -> None:
         """Begin the turns of those in the line, up to that number of turns at once, or more."""
-        limit, working = max(limit, self._burst), self._working
-        items = self._line.take()
-        while len(working) < limit and (item := next(items, None)) is not None:
-            self._start(item)
+        limit = max(limit, self._burst)
+        if len(self._working) < limit:
+            for item in self._line.take():
+                self._start(item)
+                if len(self._working) >= limit:
+                    break
 
     def _start(self, item: WorkItem) -> None:
         if self._occupancy.enter(item, self._retry):

@@ -108,11 +108,9 @@ class WorkItem:
     last_moment: float | None = None
     """Until when an interrupted turn can send its changes, by the operator's clock."""
 
+    _namespace: str | None = None  # once it was asked for
     task: "asyncio.Task[None] | None" = None
     timer: asyncio.TimerHandle | None = None
-
-    def __post_init__(self) -> None:
-        self.is_backlog = self.is_listed
 
     def take(self, event: RawEvent, *, keep: bool) -> None:
         """Remember the event: after the earlier ones if they are kept, or instead of them."""
@@ -155,9 +153,10 @@ class WorkItem:
     @property
     def namespace(self) -> str | None:
         """The namespace of the object, if it is known; all its objects share the text."""
-        newest = self.events[-1]["object"] if self.events else self.latest
-        name = None if newest is None else newest["metadata"].get("namespace")
-        return None if name is None else sys.intern(name)
+        if self._namespace is None and (newest := self.newest) is not None:
+            name = newest["metadata"].get("namespace")
+            self._namespace = None if name is None else sys.intern(name)
+        return self._namespace
 
     @property
     def is_restless(self) -> bool:
