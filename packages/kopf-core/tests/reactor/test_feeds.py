@@ -1,5 +1,7 @@
 """Many namespaces of a kind share one cluster-wide stream, and nobody sees a difference."""
 
+import asyncio
+import random
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -15,6 +17,7 @@ from kopf_core.reactor.streams.pool import InformerPool
 
 KEX = Resource("kopf.dev", "v1", "kopfexamples", "KopfExample", namespaced=True)
 URL = "/apis/kopf.dev/v1"
+ODDITIES = ("serve", "serve", "leave", "break", "compact", "pause", "renew", "rest", "rest")
 MERGE = "application/merge-patch+json"
 
 
@@ -251,3 +254,99 @@ async def test_o_a_renewed_namespace_renews_all_by_one_list(spaces: Spaces, jour
         spaces.pool.renew(StreamKey(KEX, name))
     await journal.until(lambda calls: calls.count(("a", None, "one")) == 2)
     assert spaces.find_requests(watch=False) == ["/kopfexamples"] * 2
+
+
+class Model:
+    """Checks the events of one namespace: what exists, and that no state comes back."""
+
+    shard_selector = ""
+
+    def __init__(self, namespace: str) -> None:
+        self.namespace = namespace
+        self.versions: dict[str, int] = {}
+        self.gone: set[str] = set()
+        self.problems: list[str] = []
+
+    def on_event(self, key: Any, event: Any) -> None:
+        metadata = event["object"]["metadata"]
+        uid = metadata["uid"]
+        if metadata["namespace"] != self.namespace:
+            self.problems.append(f"{metadata['namespace']} came to {self.namespace}")
+        if uid in self.gone:
+            self.problems.append(f"{event['type']} after the deletion of {metadata['name']}")
+        if event["type"] == "DELETED":
+            self.gone.add(uid)
+            self.versions.pop(uid, None)
+            return
+        version = int(metadata["resourceVersion"])
+        if version < self.versions.get(uid, 0):
+            self.problems.append(f"an older state of {metadata['name']}")
+        if event["type"] == "ADDED" and uid in self.versions:
+            self.problems.append(f"{metadata['name']} was added twice")
+        self.versions[uid] = version
+
+    def on_listed(self) -> None:
+        """Nothing is to be checked: the objects are compared in the end."""
+
+    def on_reversed(self) -> None:
+        self.problems.append("the versions went back")
+
+    async def drain(self) -> None:
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_o_whatever_happens_each_namespace_has_exactly_its_objects(
+    spaces: Spaces, cluster: Any, seed: int
+) -> None:
+    dice, models, objects = random.Random(seed), dict[str, Model](), dict[tuple[str, str], str]()
+
+    async def act(number: int) -> None:
+        space = dice.choice("abcdz")
+        names = [name for where, name in objects if where == space]
+        match dice.choice(["create", "create", "change", "change", "delete", *ODDITIES]):
+            case "create":
+                await spaces.create(space, f"o{number}")
+                objects[space, f"o{number}"] = space
+            case "change" if names:
+                await spaces.change(space, dice.choice(names))
+            case "delete" if names:
+                name = dice.choice(names)
+                await spaces.delete(space, name)
+                del objects[space, name]
+            case "serve" if space not in models and space != "z":
+                models[space] = Model(space)
+                spaces.pool.subscribe(StreamKey(KEX, space), models[space])
+            case "leave" if space in models:
+                left = models.pop(space)
+                await spaces.pool.unsubscribe(StreamKey(KEX, space), left)
+                assert not left.problems
+            case "break":
+                cluster.sandbox.faults.cut(events=1, watch=True, times=1, path="*/kopfexamples")
+            case "compact":
+                cluster.sandbox.compact()
+            case "pause":
+                spaces.pool.reach(is_watching=False)
+                await spaces.pool.settle()
+                spaces.pool.reach(is_watching=True)
+            case "renew" if space in models:
+                spaces.pool.renew(StreamKey(KEX, space))
+            case "rest":
+                for _ in range(dice.randrange(100)):
+                    await asyncio.sleep(0)
+
+    for number in range(120):
+        await act(number)
+    for space in {*"abcd"} - models.keys():
+        models[space] = Model(space)
+        spaces.pool.subscribe(StreamKey(KEX, space), models[space])
+
+    def is_known() -> bool:
+        informers = spaces.pool.informers.items()
+        found = {(key.namespace, name) for key, one in informers for (_, name), _ in one.names}
+        return found == {place for place in objects if place[0] != "z"}
+
+    await until(is_known)
+    counts = {space: sum(where == space for where, _ in objects) for space in models}
+    await until(lambda: {space: len(one.versions) for space, one in models.items()} == counts)
+    assert [problem for one in models.values() for problem in one.problems] == []
