@@ -8,6 +8,7 @@ from bench.spine import KEPT, STORIES, Cost, Story, measure, weigh
 COUNT = 10
 
 BOUNDS = {
+    "start": Cost(calls=1, requests=0, tasks=1, records=1, parsed=0, copied=0, steps=0),
     "event": Cost(calls=1, requests=0, tasks=1, records=1, parsed=1, copied=0, steps=0),
     "hot": Cost(calls=1, requests=0, tasks=0.5, records=1, parsed=1, copied=0, steps=0),
     "create": Cost(calls=1, requests=1, tasks=1, records=2, parsed=2, copied=1, steps=0),

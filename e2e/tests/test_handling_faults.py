@@ -219,7 +219,7 @@ async def _until_hits(world, fault, hits):
             await world.sandbox.journal.wait("PATCH", count=answered)
 
 
-async def test_k46_a_webhook_that_denies_the_end_of_a_deletion_is_told_of(faulty, messages):
+async def test_deny1_a_webhook_that_denies_the_end_of_a_deletion_is_told_of(faulty, messages):
     """Its code is the one of outdated states, but the object does not change."""
     denial = 'admission webhook "no.example.com" denied the request: no'
 

@@ -111,7 +111,7 @@ def test_b10_refused_finalizers_are_reported_from_time_to_time(logged):
     assert max(delays) == MAX_CONFLICT_DELAY
 
 
-def test_k46_the_second_refusal_of_the_same_state_is_told_with_its_reason(logged):
+def test_deny1_the_second_refusal_of_the_same_state_is_told_with_its_reason(logged):
     """Webhooks can deny with the code of outdated states: it must not stay unknown for minutes."""
     owed = NOTHING_OWED
     refused = REFUSED(refusal='422: admission webhook "x" denied the request: no')

@@ -104,5 +104,5 @@ def test_nobody_waits_in_the_loop():
     async def story() -> None:
         VirtualThreads(world.loop).wait(threading.Event(), 1)
 
-    with pytest.raises(RuntimeError, match="Nobody can wait"):
+    with pytest.raises(RuntimeError, match="The event loop cannot wait"):
         live(world, story())

@@ -1,7 +1,7 @@
 """The fleet: one process for several clusters, with one operator for each of them.
 
 The operators have nothing in common but the handlers, the threads, and the memo. So objects of
-different clusters never mix, whatever their uids and names are. All that belongs to the process is
+different clusters never mix, even if they have the same uids. All that belongs to the process is
 here: the startup and the cleanup, the endpoints, the signals, and the exit.
 """
 

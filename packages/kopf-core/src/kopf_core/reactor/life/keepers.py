@@ -1,4 +1,4 @@
-"""Keepers: each keeps one of several clusters served, whatever happens to it or to the others."""
+"""Keepers: each of them serves one of several clusters, and serves it again after failures."""
 
 import asyncio
 import contextlib

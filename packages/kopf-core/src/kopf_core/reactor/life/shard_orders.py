@@ -6,8 +6,8 @@ The assigner gives orders, which say which shards this process has.
   confirms the order. Then, the next owner can begin.
 * The objects of a gained shard are listed again, as after a restart. The states that the streams
   have brought before can be older than the work of the previous owner.
-* The streams request only the objects of our shards, if nobody needs others here. Servers that
-  cannot select by shards ignore that, so each object is checked here anyway.
+* The streams request only the objects of our shards, if no part of the operator needs others.
+  Servers that cannot select by shards ignore that, so each object is checked here anyway.
 """
 
 import asyncio
