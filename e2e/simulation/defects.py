@@ -192,7 +192,7 @@ FORMER = (
      "        if self._background.is_stopping(key):\n            delay = 1e6\n"
      "        elif is_ours and turn.memory.cycle.stage is not Stage.RELEASED:\n"),
     ("K5: what was absent once never comes back", DELIVERY,
-     "is_back = memory.cycle.stage is Stage.ABSENT and _is_present(turn, event)", "is_back = False"),
+     "is_back = stage is Stage.ABSENT and _is_present(turn, event)", "is_back = False"),
     ("K6: a pause shuts the door after its end", GOVERNOR,
      "        self._door.is_shut = self.is_paused\n", "        self._door.is_shut = True\n"),
     ("K14: pauses never shut the door", GOVERNOR,
