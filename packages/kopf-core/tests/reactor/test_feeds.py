@@ -29,6 +29,8 @@ class Collector:
     def __init__(self, journal: Any, namespace: str) -> None:
         self.journal = journal
         self.namespace = namespace
+        self.gate = asyncio.Event()
+        self.gate.set()
 
     def on_event(self, key: Any, event: Any) -> None:
         metadata = event["object"]["metadata"]
@@ -42,7 +44,7 @@ class Collector:
         self.journal((self.namespace, "REVERSED"))
 
     async def drain(self) -> None:
-        pass
+        await self.gate.wait()
 
 
 @pytest.fixture(autouse=True)
@@ -66,9 +68,11 @@ class Spaces:
         self.cluster, self.pool, self.journal = cluster, pool, journal
         self.collectors: dict[str, Collector] = {}
 
-    def serve(self, names: str) -> None:
+    def serve(self, names: str, *, is_slow: bool = False) -> None:
         for name in names:
             self.collectors[name] = Collector(self.journal, name)
+            if is_slow:
+                self.collectors[name].gate.clear()
             self.pool.subscribe(StreamKey(KEX, name), self.collectors[name])
 
     async def leave(self, names: str) -> None:
@@ -189,6 +193,70 @@ async def test_o_changes_are_seen_once_while_a_later_namespace_is_being_listed(
         ("d", "LISTED"),
         ("d", "MODIFIED", "two"),
     ]
+
+
+async def test_o_the_feed_takes_over_when_a_later_namespace_has_what_the_feed_has_dropped(
+    spaces: Spaces, journal: Any
+) -> None:
+    await spaces.create("d", "one")
+    spaces.serve("abc")
+    await spaces.listed("abc")
+    spaces.serve("d", is_slow=True)
+    await journal.until(lambda calls: ("d", None, "one") in calls)
+    await spaces.change("d", "one")
+    await spaces.create("a", "marker")
+    await journal.until(lambda calls: ("a", "ADDED", "marker") in calls)
+    spaces.collectors["d"].gate.set()
+    await journal.until(lambda calls: ("d", "MODIFIED", "one") in calls)
+    await until(lambda: spaces.is_fed("abcd"))
+    assert journal.count(("d", "MODIFIED", "one")) == 1
+
+
+async def test_o_a_late_feed_brings_nothing_that_a_later_namespace_knows(
+    spaces: Spaces, journal: Any
+) -> None:
+    await spaces.create("d", "one")
+    await spaces.create("d", "two")
+    spaces.serve("abc")
+    await spaces.listed("abc")
+    spaces.collectors["a"].gate.clear()
+    await spaces.create("a", "marker")
+    await journal.until(lambda calls: ("a", "ADDED", "marker") in calls)
+    await spaces.change("d", "one")  # the feed reads nothing now
+    await spaces.delete("d", "two")
+    spaces.serve("d")
+    await until(lambda: spaces.is_fed("abcd"))
+    spaces.collectors["a"].gate.set()
+    await spaces.create("d", "three")
+    await journal.until(lambda calls: ("d", "ADDED", "three") in calls)
+    assert [call for call in journal if call[0] == "d"] == [
+        ("d", None, "one"),
+        ("d", "LISTED"),
+        ("d", "ADDED", "three"),
+    ]
+
+
+async def test_o_a_later_namespace_is_listed_anew_if_the_feed_has_missed_a_deletion(
+    spaces: Spaces, journal: Any, cluster: Any
+) -> None:
+    path = f"{URL}/kopfexamples"
+    await spaces.create("d", "one")
+    cluster.sandbox.faults.cut(events=1, path=path, watch=True, times=1)
+    spaces.serve("abc")
+    await spaces.listed("abc")
+    await cluster.sandbox.journal.wait("GET", path, count=2)
+    fault = cluster.sandbox.faults.fail(503, path=path, watch=True)
+    await spaces.create("a", "marker")
+    await journal.until(lambda calls: ("a", "ADDED", "marker") in calls)
+    spaces.serve("d", is_slow=True)
+    await journal.until(lambda calls: ("d", None, "one") in calls)
+    await spaces.delete("d", "one")
+    cluster.sandbox.compact()
+    fault.release()
+    await journal.until(lambda calls: calls.count(("a", "LISTED")) == 2)
+    spaces.collectors["d"].gate.set()
+    await journal.until(lambda calls: ("d", "DELETED", "one") in calls)
+    await until(lambda: spaces.is_fed("abcd"))
 
 
 async def test_o_nothing_is_lost_when_the_feed_begins_and_ends(
