@@ -5,8 +5,8 @@ Usage::
     python -m bench.namespaces --counts 100,1000,10000
     python -m bench.namespaces --counts 1000 --many 1000000   # one stream for each namespace
 
-There is one object in each namespace. Three things happen: the start, namespaces that come,
-and namespaces that are deleted after their objects. Each event is handled once.
+There is one object in each namespace. Four things happen: the start, namespaces that come,
+objects that are deleted, and then their namespaces. Each event is handled once.
 """
 
 from __future__ import annotations
@@ -48,9 +48,13 @@ def is_called(run: Run, calls: int) -> bool:
 def measure(config: Config, engine: Engine, many: int, count: int) -> None:
     with Run(config, scenario(many), engine, count, prepare="spread") as run:
         cpu, seen = 0.0, 0  # with the imports
-        steps = (("start", "open", count, count), ("joining", "join", JOINING, JOINING))
         erased = min(count, ERASED)
-        for title, command, number, calls in (*steps, ("deletion", "erase", erased, erased)):
+        for title, command, number, calls in (
+            ("start", "open", count, count),
+            ("joining", "join", JOINING, JOINING),
+            ("emptying", "empty", erased, erased),
+            ("deletion", "erase", erased, 0),
+        ):
             run.control(command, number)
             run.wait(partial(is_called, run, seen + calls), title, poll=config.poll)
             run.wait_until_settled()

@@ -33,7 +33,7 @@ class Control:
       a few objects in another namespace, with the time of sending put into them, by the
       CPU clock of the process with that ``pid``, if there is any; both for ever.
     * ``spread``: N labelled namespaces with one object in each; ``join``: N more of them;
-      ``erase``: N of the namespaces, after their objects.
+      ``empty``: the objects of N of the namespaces vanish; ``erase``: these namespaces do.
     * ``review``: N reviews for the webhook of the operator; ``paced-review``: one in 20 ms.
     * ``paced-convert``: N objects to be converted by the webhook, ten at once in 20 ms.
     * ``stats``: counters of the requests, the number of objects, watches, and held lists.
@@ -76,7 +76,9 @@ class Control:
             case "join":
                 self.start(spread(store, self.api.namespaces, count))
             case "erase":
-                self.start(erase(store, self.api.namespaces, count))
+                self.start(erase(self.api.namespaces, count))
+            case "empty":
+                self.start(empty(store, self.api.namespaces, count))
             case "review":
                 self.spawn(post_reviews(WEBHOOK_PORT, count))
             case "paced-review":
@@ -116,13 +118,19 @@ def spread(store: Store, namespaces: Store, count: int) -> Iterator[None]:
         yield
 
 
-def erase(store: Store, namespaces: Store, count: int) -> Iterator[None]:
-    """As in real clusters: the namespace is marked, its objects vanish, and then it does, too."""
+def empty(store: Store, namespaces: Store, count: int) -> Iterator[None]:
+    """Mark the namespaces as deleted, and delete their objects, as real clusters do it."""
     for name in list(namespaces.objects)[:count]:
         body = loads(namespaces.objects[name])
         body["metadata"] |= {"deletionTimestamp": "2026-01-01T01:00:00Z", "finalizers": ["x"]}
         namespaces.replace(body)
         store.delete(name.replace("ns-", "obj-"))
+        yield
+
+
+def erase(namespaces: Store, count: int) -> Iterator[None]:
+    for name in list(namespaces.objects)[:count]:
+        body = loads(namespaces.objects[name])
         del body["metadata"]["finalizers"]
         namespaces.replace(body)
         yield
