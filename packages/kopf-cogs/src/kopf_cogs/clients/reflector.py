@@ -194,7 +194,7 @@ class Reflector:
     # What others bring, while there are no requests.
 
     def begin_list(self) -> None:
-        """All objects will be taken, and then :meth:`finish_list` will be called."""
+        """All objects will be taken, and then ``finish_list()`` will be called."""
         self._state.restart()
 
     def take(self, event: bodies.RawEvent) -> None:
