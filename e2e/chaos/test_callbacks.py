@@ -103,10 +103,15 @@ async def test_r20_base_exceptions_of_callbacks_do_not_break_the_loop(world, pla
     world.tolerated["O6"] = "these errors are users', and are shown with their tracebacks"
     async with world.operator(PLACES[place].replace("ERROR", error)) as process:
         await world.api.until_watched()
-        # An operator that is asked to exit handles what has come before that.
-        for name in ("good", "bad") if error == "SystemExit()" else ("bad", "good"):
+        is_exiting = error == "SystemExit()" and place != "repr"  # that one is only for a log
+        for name in ("good", "bad") if is_exiting else ("bad", "good"):
             world.api.create(name, metadata={"labels": {"some": "label"}}, spec={"x": 1})
-        await world.until_handled("good")
-        assert process.code is None
-        assert await process.stop() == 0, process.tail
+            if name == "good":  # what comes together with a wish to exit is left to the next start
+                await world.until_handled("good")
+        if is_exiting:
+            world.tolerated["O4"] = "it exits as the function asks"
+            assert await process.wait() == 0, process.tail
+        else:
+            assert process.code is None
+            assert await process.stop() == 0, process.tail
     assert not process.find("Event loop is closed")
