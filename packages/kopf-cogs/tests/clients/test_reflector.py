@@ -650,6 +650,29 @@ async def test_r18_failures_of_those_who_process_the_events_do_not_end_the_strea
     assert "cannot be processed" in warning
 
 
+@pytest.mark.parametrize("error", [ZeroDivisionError(), TimeoutError()], ids=repr)
+async def test_r18_failures_of_those_who_process_the_changes_are_told_too(
+    server, reflector, reflect, sink, listed, event, caplog, error
+):
+    failures = [error]
+    original = sink.on_event
+
+    def on_event(event):
+        if event["object"]["metadata"]["name"] == "b" and failures:
+            raise failures.pop()
+        original(event)
+
+    sink.on_event = on_event
+    server.script(listed(["a"]))
+    server.script(server.stream(event("ADDED", "b", 11), server.HANG))
+    server.script(listed(["a", "b"]))
+    reflect()
+    await sink.until((None, "a"), ("LISTED", ""), (None, "a"), (None, "b"), ("LISTED", ""))
+    (warning,) = warnings(caplog)
+    assert "cannot be processed" in warning
+    assert reflector._backoff.failures == 1
+
+
 async def test_r18_the_stream_ends_when_it_is_cancelled_itself(server, reflect, sink, listed):
     sink.gate.clear()
     server.script(listed(["a"]))

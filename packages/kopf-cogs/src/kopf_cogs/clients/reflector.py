@@ -332,10 +332,13 @@ class Reflector:
         if self._state.phase is Phase.LISTING:
             params["sendInitialEvents"] = "true"
             params["resourceVersionMatch"] = "NotOlderThan"
+        self._connection = connection = asyncio.timeout(None)
         try:
-            async with asyncio.timeout(None) as self._connection:
+            async with connection:
                 await self._watch(params, self._on_open, self._on_batch)
         except TimeoutError:
+            if not connection.expired():
+                raise
             self._backoff.reset()  # we have ended it ourselves
         finally:
             self._connection = None

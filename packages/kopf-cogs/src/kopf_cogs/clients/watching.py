@@ -85,9 +85,10 @@ async def watch(
     :class:`APIError` for all kinds of network errors, both in the beginning and in the middle.
     """
     dog: Watchdog | None = None
+    scope = asyncio.timeout(_limit(settings.client_timeout))
     try:
         # All within one coroutine: scopes of timeouts must not be mixed with yielding.
-        async with asyncio.timeout(_limit(settings.client_timeout)) as scope:
+        async with scope:
             dog = Watchdog(scope, min(settings.inactivity_timeout, _FOREVER))
             async with client.stream(
                 url, params=params, accept=accept, connect_timeout=settings.connect_timeout
@@ -102,6 +103,8 @@ async def watch(
     except TimeoutError:
         if dog is not None and dog.barked:
             raise StreamStalled(f"no events in {settings.inactivity_timeout:g} seconds") from None
+        if not scope.expired():
+            raise
     except (aiohttp.ClientError, OSError) as e:
         raise errors.make_connection_error(e) from e
     finally:
