@@ -31,7 +31,7 @@ class FairLine(Generic[T]):
 
     def __init__(self) -> None:
         self.entries: OrderedDict[T, str | None] = OrderedDict()
-        """Those who wait, in the order of coming, with their groups. Only the line changes it."""
+        """The waiting entries with their groups, in the order of coming. Read-only for others."""
 
         self._only: str | None = None  # the group of all entries, while they are not sorted
         self._groups: _Groups[T] | None = None

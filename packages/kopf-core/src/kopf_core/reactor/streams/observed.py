@@ -223,9 +223,7 @@ class _Watcher:
         readiness.hold(self)
         view.unlisted.add(namespace)
 
-    @property
-    def shard_selector(self) -> str:
-        return ""
+    shard_selector = ""
 
     def on_event(self, key: ObjectKey, event: RawEvent) -> None:
         self._view.on_event(key, event)

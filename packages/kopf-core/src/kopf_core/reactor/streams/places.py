@@ -15,8 +15,12 @@ LISTED_SHARE = 4
 RESTLESS_PATIENCE = 2.0
 """How long (in seconds) objects that come again and again let other objects go first."""
 
-BURST = 100
-"""How many turns begin at once if the number of workers has no limit."""
+BURST = 1000
+"""How many turns begin at once if the number of workers has no limit.
+
+A thousand turns take a third of a second, so other namespaces wait no longer than that. Turns that
+begin together also go through the same code together: with 100 turns, each costs 10 % more CPU.
+"""
 
 PORTION = 10
 """How many more turns begin then in each round of the event loop."""

@@ -233,9 +233,7 @@ class _WatchedObject:
         await self._pool.unsubscribe(self._key, self)
         await self._pool.release_store(self._key)
 
-    @property
-    def shard_selector(self) -> str:
-        return ""
+    shard_selector = ""
 
     def on_event(self, key: ObjectKey, event: RawEvent) -> None:
         change = ObservedChange.GONE if event["type"] == "DELETED" else ObservedChange.OTHERS
@@ -336,9 +334,7 @@ class _MetadataWatch:
     async def close(self) -> None:
         await self._pool.unsubscribe(self._key, self)
 
-    @property
-    def shard_selector(self) -> str:
-        return ""
+    shard_selector = ""
 
     def on_event(self, key: ObjectKey, event: RawEvent) -> None:
         metadata = event["object"]["metadata"]

@@ -132,9 +132,7 @@ class ObjectStore(Mapping[ObjectKey, RawBody]):
 
     # What comes from the stream.
 
-    @property
-    def shard_selector(self) -> str:
-        return ""
+    shard_selector = ""
 
     def on_event(self, key: ObjectKey, event: RawEvent) -> None:
         body = event["object"]
