@@ -22,7 +22,7 @@ A thousand turns take a third of a second, so other namespaces wait no longer th
 begin together also go through the same code together: with 100 turns, each costs 10 % more CPU.
 """
 
-PORTION = 10
+PORTION = 100
 """How many more turns begin then in each round of the event loop."""
 
 HEADROOM = 250
