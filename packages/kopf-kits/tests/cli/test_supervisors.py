@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from idleness import until
 
 from kopf_kits.cli import processes
 from kopf_kits.cli.processes import Supervisor
@@ -40,6 +41,14 @@ except FileExistsError:
 os.kill(os.getpid(), signal.SIGRTMIN + 6)
 """
 
+SUSPENDED = """
+import os, signal, sys
+
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+os.kill(os.getpid(), signal.SIGSTOP)
+signal.pause()
+"""
+
 
 def notice(monkeypatch: pytest.MonkeyPatch) -> asyncio.Future[str]:
     """The first error in the log of the supervisor."""
@@ -69,3 +78,14 @@ async def test_o_processes_killed_by_signals_without_names_are_started_again(
     supervisor = Supervisor([sys.executable, "-c", KILLED, str(tmp_path / "lived")], 1)
     assert await supervisor.run() == 3
     assert await told == "Process 1 was killed by the signal 40."
+
+
+async def test_o_the_exit_does_not_wait_for_a_process_that_is_suspended() -> None:
+    supervisor = Supervisor([sys.executable, "-c", SUSPENDED], 1)
+    running = asyncio.create_task(supervisor.run())
+    worker = supervisor._workers[1]
+    await until(lambda: worker.process is not None)
+    assert worker.process is not None
+    await asyncio.to_thread(os.waitid, os.P_PID, worker.process.pid, os.WSTOPPED | os.WNOWAIT)
+    supervisor.stop()
+    assert await running == 0

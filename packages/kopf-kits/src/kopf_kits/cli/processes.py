@@ -55,9 +55,11 @@ class Worker:
         self.writer: asyncio.StreamWriter | None = None
 
     def terminate(self) -> None:
+        """Ask the process to exit. If it is suspended, let it continue, so that it can exit."""
         if self.process is not None and self.process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 self.process.terminate()
+                self.process.send_signal(signal.SIGCONT)
 
     def tell(self, assignment: Assignment) -> None:
         shards = sorted(assignment.get_share(self.name))
