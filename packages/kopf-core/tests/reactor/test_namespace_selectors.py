@@ -14,7 +14,7 @@ from kopf_cogs.structs.namespaces import match_namespace
 from kopf_core.intents import decorators as on
 from kopf_core.reactor.life.operator import Operator, OperatorOptions
 from kopf_core.reactor.shape import observation
-from kopf_core.reactor.streams import feeds
+from kopf_core.reactor.streams import feeds, pool
 
 KEX = "kopfexamples"
 SELECTOR = "tenant in (a, b)"
@@ -232,3 +232,27 @@ async def test_o_each_namespace_is_matched_once(
         await make_object(cluster, "last")
         await journal.until(len)
     assert sorted(matched) == sorted([*names, "last"])
+
+
+async def test_o_objects_of_namespaces_without_the_labels_are_not_deleted(
+    cluster, operate, registry, settings, journal, monkeypatch
+):
+    monkeypatch.setattr(pool, "LATENESS", 0)
+    settings.scanning.namespace_selector = SELECTOR
+
+    @on.event(KEX, registry=registry)
+    async def fn(type: Any, namespace: str, **_: Any) -> None:
+        journal((type, namespace))
+
+    for name in ("one", "two"):
+        await make_namespace(cluster, name, tenant="a")
+        await make_object(cluster, name)
+    async with operate(namespaces=["*"]) as operator:
+        await journal.until(lambda calls: len(calls) == 2)
+        with cluster.sandbox.faults.hold(path="*/kopfexamples"):
+            await label(cluster, "one", "c")
+            await until(lambda: get_places(operator) == {"two"})
+            await cluster.client.delete("/api/v1/namespaces/two")
+            await journal.until(lambda calls: len(calls) == 3)
+            await until(lambda: not operator.handling.orchestrator._closing)
+    assert journal[2:] == [("DELETED", "two")]

@@ -10,6 +10,7 @@ from idleness import until
 from kopf_cogs.clients.errors import APIConflictError
 from kopf_cogs.structs.resources import Resource
 from kopf_core.intents import decorators as on
+from kopf_core.reactor.streams import feeds, pool
 from kopf_core.reactor.streams.observed import KindView
 from kopf_core.reactor.streams.queueing import WorkQueue
 from kopf_core.reactor.streams.stores import ObjectStore
@@ -172,6 +173,82 @@ async def test_k11_namespaces_that_come_back_are_served_when_they_are_closed(
         assert not orchestrator.intakes
         gate.set()
         await journal.until(lambda calls: "two" in calls)
+
+
+async def delete_all(cluster: Any, namespace: str) -> None:
+    """Delete the object, and then its namespace."""
+    url = f"/apis/kopf.dev/v1/namespaces/{namespace}/kopfexamples/one"
+    await cluster.client.delete(url)
+    await cluster.client.delete(f"/api/v1/namespaces/{namespace}")
+
+
+@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("is_indexed", [False, True])
+async def test_o_deletions_are_seen_if_the_stream_of_namespaces_is_faster(
+    cluster, operate, registry, journal, monkeypatch, count, is_indexed
+):
+    monkeypatch.setattr(feeds, "MANY_NAMESPACES", 3)  # then, four of them have one stream
+
+    @on.event("kopfexamples", registry=registry)
+    async def fn(namespace: str, type: Any, **_: Any) -> None:
+        journal((namespace, type))
+
+    if is_indexed:
+        on.index("kopfexamples", id="idx", registry=registry)(lambda **_: 1)
+    for name in NAMESPACES[:count]:
+        await make_namespace(cluster, name)
+        await make_object(cluster, name)
+    monkeypatch.setattr(pool, "LATENESS", 0)
+    async with operate(namespaces=["ns*"]) as operator:
+        await journal.until(lambda calls: len(calls) == count)
+        with cluster.sandbox.faults.hold(path="*/kopfexamples"):
+            await delete_all(cluster, "ns1")
+            await journal.until(lambda calls: len(calls) > count)
+            await until(lambda: not operator.handling.orchestrator._closing)
+    assert journal[count:] == [("ns1", "DELETED")]
+
+
+async def test_o_deletions_are_seen_as_they_are_if_they_are_a_bit_late(
+    cluster, operate, registry, journal, monkeypatch
+):
+    monkeypatch.setattr(pool, "LATENESS", 9999)
+
+    @on.event("kopfexamples", registry=registry)
+    async def fn(type: Any, body: Any, **_: Any) -> None:
+        journal((type, "creationTimestamp" in body["metadata"]))
+
+    await make_namespace(cluster, "ns1")
+    await make_object(cluster, "ns1")
+    async with operate(namespaces=["ns*"]) as operator:
+        orchestrator = operator.handling.orchestrator
+        await journal.until(len)
+        with cluster.sandbox.faults.hold(path="*/kopfexamples"):
+            await delete_all(cluster, "ns1")
+            await until(lambda: orchestrator._closing)
+        await journal.until(lambda calls: len(calls) == 2)
+        await until(lambda: not operator.handling.pool.informers)
+    assert journal[1] == ("DELETED", True)
+
+
+async def test_o_deletions_are_seen_if_objects_wait_for_places(
+    cluster, operate, registry, settings, journal
+):
+    settings.queueing.exit_timeout = 9999
+    settings.queueing.worker_limit = 1
+
+    @on.event("kopfexamples", registry=registry)
+    async def fn(name: str, type: Any, **_: Any) -> None:
+        journal((name, type))
+        await asyncio.sleep(0)
+
+    await make_namespace(cluster, "ns1")
+    for name in ("one", "two", "three"):
+        await make_object(cluster, "ns1", name)
+    async with operate(namespaces=["ns*"]):
+        await journal.until(lambda calls: len(calls) == 3)
+        await cluster.client.delete("/api/v1/namespaces/ns1")
+        await journal.until(lambda calls: len(calls) == 6)
+    assert {*journal[3:]} == {(name, "DELETED") for name in ("one", "two", "three")}
 
 
 async def make_again(cluster: Any, name: str) -> None:

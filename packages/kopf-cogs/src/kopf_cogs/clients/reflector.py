@@ -158,6 +158,10 @@ class Reflector:
         """Whether other shards were requested than are to be requested now."""
         return self._requested_shards not in (None, self._get_shards())
 
+    def report_absence(self) -> None:
+        """Report the deletions of all known objects. Not to be called while it runs."""
+        self._state.report_absence()
+
     def forget(self, key: stream_state.KnownKey) -> None:
         """Do not report when this object is deleted: it is in a shard that is not requested."""
         self._state.forget(key)

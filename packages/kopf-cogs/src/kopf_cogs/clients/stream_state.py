@@ -276,6 +276,11 @@ class StreamState:
             self._warned.add(text)
             self._logger.warning(text)
 
+    def report_absence(self) -> None:
+        """Report the deletions of all known objects: their namespace is deleted."""
+        for key in [*self.known]:
+            self._report_deletion(key)
+
     def _report_deletion(self, key: KnownKey) -> None:
         namespace, name = self.known.pop(key)
         meta = {"name": name, "namespace": namespace, "uid": key if isinstance(key, str) else None}

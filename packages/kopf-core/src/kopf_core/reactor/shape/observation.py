@@ -56,6 +56,9 @@ class Insights:
         """The API groups that could not be discovered."""
 
         self.namespaces: frozenset[str | None] = frozenset()
+        self.deleted: set[str] = set()
+        """The deleted namespaces that can be served still. Others have lost their labels."""
+
         self.known = asyncio.Event()
         """Set when both resources and namespaces are known, as far as possible."""
 
@@ -117,6 +120,10 @@ class _Sink:
 
     notify: Notify
     accepts: Callable[[str], bool]
+    is_selected: bool
+    deleted: set[str]
+    """Where to put the names of deleted objects, but not of those that the selector has lost."""
+
     is_listed: bool = False
     uids: dict[str, str | None] = field(default_factory=dict)
 
@@ -131,6 +138,8 @@ class _Sink:
         if event["type"] == "DELETED":
             if self.uids.get(name) == uid:
                 self.uids.pop(name, None)
+                if not self.is_selected or "deletionTimestamp" in metadata:
+                    self.deleted.add(name)
         elif name in self.uids or self.accepts(name):
             self.uids[name] = uid
         if self.is_listed and len(self.uids) != count:
@@ -282,7 +291,12 @@ class NamespaceObserver:
         self._selector = settings.scanning.namespace_selector
         self._specific = select_specific_namespaces(patterns) if self._selector is None else set()
         self._is_reported = False
-        self._sink = _Sink(notify=self._revise, accepts=self._matches)
+        self._sink = _Sink(
+            notify=self._revise,
+            accepts=self._matches,
+            is_selected=self._selector is not None,
+            deleted=insights.deleted,
+        )
 
     async def run(self) -> None:
         """Watch the namespaces for as long as the operator runs, unless it is pointless or

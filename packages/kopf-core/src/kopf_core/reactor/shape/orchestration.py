@@ -285,6 +285,7 @@ class Orchestrator:
         }
         for key in [key for key in self._intakes if key not in wanted or key.resource in changed]:
             self._close(key, successors=served)
+        self._insights.deleted.clear()
         for resource in [res for res in self._served if res not in served or res in changed]:
             del self._served[resource]
         for key, handlers in wanted.items():
@@ -297,9 +298,9 @@ class Orchestrator:
 
     def _close(self, key: StreamKey, *, successors: Collection[Resource]) -> None:
         """Serve the stream no more, in a task. If it is served again, that waits for the task."""
-        removing = self._remove(
-            key, self._intakes.pop(key), self._served[key.resource].reconciler, successors
-        )
+        intake, reconciler = self._intakes.pop(key), self._served[key.resource].reconciler
+        is_deleted = key.namespace in self._insights.deleted
+        removing = self._remove(key, intake, reconciler, successors, is_deleted=is_deleted)
         closing = asyncio.create_task(removing, name=f"kopf-closing-{key}")
         closing.add_done_callback(lambda _: self._insights.revise())
         self._closing[key.place] = closing
@@ -335,12 +336,18 @@ class Orchestrator:
         intake: Intake,
         reconciler: Reconciler,
         successors: Collection[Resource],
+        *,
+        is_deleted: bool,
     ) -> None:
+        timeout = self._settings.queueing.exit_timeout
         informer = self._pool.find(key)
         keys = set() if informer is None else {*informer.keys}
         keys |= {item.key for item in intake.queue.items}  # also of deleted objects
+        if is_deleted:  # let handlers see the deletions of its objects
+            await self._pool.finish(key)
+            await intake.queue.exhaust(timeout)
         await self._pool.unsubscribe(key, intake)
-        await intake.queue.close(self._settings.queueing.exit_timeout)
+        await intake.queue.close(timeout)
         intake.forget()
         if reconciler.desired is not None:
             for gone in keys:

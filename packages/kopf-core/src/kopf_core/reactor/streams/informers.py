@@ -1,5 +1,6 @@
 """Informers: one watch-stream of one kind of objects, with any number of subscribers."""
 
+import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
@@ -197,6 +198,21 @@ class Informer:
         else:
             self._reflector.finish_list(self.version)
 
+    async def wait_for_emptiness(self) -> None:
+        """Wait until the stream has reported the deletions of all known objects."""
+        emptiness = _Emptiness(self)
+        self.subscribe(emptiness)
+        try:
+            if self.count:
+                await emptiness.reached.wait()
+        finally:
+            self.unsubscribe(emptiness)
+
+    async def report_absence(self) -> None:
+        """Report the deletions of all objects. Not to be called while anything else reports."""
+        self._reflector.report_absence()
+        await self.drain()
+
     def subscribe(self, subscriber: Subscriber, *, first: bool = False) -> None:
         """Report all later events to this subscriber, too."""
         others = self._subscribers
@@ -236,3 +252,26 @@ class Informer:
     async def drain(self) -> None:
         for subscriber in self._subscribers:
             await subscriber.drain()
+
+
+class _Emptiness:
+    """A subscriber that notices when there are no objects anymore."""
+
+    shard_selector = ""
+
+    def __init__(self, informer: Informer) -> None:
+        self._informer = informer
+        self.reached = asyncio.Event()
+
+    def on_event(self, key: ObjectKey, event: RawEvent) -> None:
+        if not self._informer.count:
+            self.reached.set()
+
+    def on_listed(self) -> None:
+        """Do nothing: the deletions have been reported one by one."""
+
+    def on_reversed(self) -> None:
+        """Do nothing: it is not about versions."""
+
+    async def drain(self) -> None:
+        """Do nothing: nothing is kept here."""

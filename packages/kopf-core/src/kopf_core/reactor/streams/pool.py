@@ -1,6 +1,7 @@
 """The pool of informers: it runs each watch-stream for as long as it has subscribers."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +21,9 @@ logger = logging.getLogger("kopf.reactor.informers")
 
 RESTART_BACKOFF = 0.1
 """The first delay (in seconds) before a stream that has ended is started again."""
+
+LATENESS = 0.5
+"""How much later (in seconds) the deletions of objects can come than that of their namespace."""
 
 
 @dataclass(slots=True)
@@ -127,6 +131,21 @@ class InformerPool:
             if self._feeds.remove(key):
                 self._abandon_feed(widen(key))
             await self._cancel([stream])
+
+    async def finish(self, key: StreamKey) -> None:
+        """Stop the watch when all deletions are reported: the namespace of the objects is deleted.
+
+        The stream of the namespaces can be faster than this one. If this one is too late, its
+        objects are reported as deleted anyway, by their names only.
+        """
+        stream = self._streams.get(key)
+        if stream is None:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LATENESS):
+                await stream.informer.wait_for_emptiness()
+        await self._cancel([stream])
+        await stream.informer.report_absence()
 
     async def read(self, key: StreamKey, namespace: str | None, name: str) -> RawBody | None:
         """Request one object of the stream right now, in its form; ``None`` if it is absent."""

@@ -15,6 +15,7 @@ in the event loop. An object that waits for nothing costs nothing.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Collection
 
@@ -214,6 +215,14 @@ class WorkQueue:
         """
         self.reach(Gate.CLOSED)
         await self.finish(timeout)
+
+    async def exhaust(self, timeout: float) -> None:
+        """Make the turns that are due, if the queue is open; for so many seconds at most."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                while self._gate is Gate.OPEN and (self._working or self._line):
+                    await self._idle.wait()
+                    await asyncio.sleep(0)  # others get their places meanwhile
 
     def leave(self, is_ours: Callable[[ObjectKey], bool]) -> Collection[WorkItem]:
         """Drop the objects that are handled by others since now; return those in work still."""
