@@ -30,7 +30,8 @@ class Server:
         annotations = {CONFIRMED: str(confirmed)}
         metadata = {"name": f"group-{member}", "annotations": annotations, "resourceVersion": "1"}
         holder = "" if member in self.released else "pod"
-        return {"metadata": metadata, "spec": {"holderIdentity": holder}}
+        renewed = f"2030-01-01T00:00:{confirmed:02}.000000Z"
+        return {"metadata": metadata, "spec": {"holderIdentity": holder, "renewTime": renewed}}
 
     async def request(self, method: str, url: str, **_: Any) -> None:
         self.deleted.append(url.rpartition("/")[2])
@@ -93,6 +94,32 @@ async def test_o_a_lost_assignment_is_not_made_anew_before_another_look(coordina
     assert coordinator.stow({}) == {}
 
 
+async def test_o_an_assignment_restored_from_a_backup_waits_for_those_who_follow_a_later_one(
+    coordinator, server, clock
+):
+    server.members = {"a": 12, "b": 12, "new": 0}
+    restored = make("a", round=7)
+    await look(coordinator, server)
+    assert coordinator.stow(restored) == restored
+    server.members = {"c": 0, "new": 0}  # they have stopped, and this one has joined again
+    coordinator.load(restored)
+    await look(coordinator, server)
+    clock.advance(15)
+    server.members = {"c": 1, "new": 1}
+    await look(coordinator, server)
+    assignment = read(coordinator.stow(restored))
+    assert assignment is not None
+    assert len(assignment.get_share("c")) == len(assignment.get_share("new")) == SHARDS // 2
+
+
+async def test_o_a_restored_assignment_is_not_continued_before_another_look(coordinator, server):
+    server.members = {"a": 0}
+    await look(coordinator, server)
+    coordinator.load(make("a", round=12))
+    coordinator.load(make("b", round=7))  # "a" could have confirmed the later one meanwhile
+    assert coordinator.stow(make("b", round=7)) == make("b", round=7)
+
+
 async def test_o_members_that_were_not_there_at_the_latest_look_are_not_taken_for_dead(
     coordinator, server
 ):
@@ -117,12 +144,12 @@ async def test_o_a_released_lease_is_not_deleted_while_the_assignment_names_its_
 
 async def test_o_the_dead_lose_their_shards(coordinator, server, clock):
     server.members = {"a": 1, "b": 1}
-    coordinator.load(make("a", "b"))
+    coordinator.load(make("a", "b", round=2))
     await look(coordinator, server)
     del server.members["b"]
     clock.advance(15)
     server.members["a"] = 2
     await look(coordinator, server)
-    assignment = read(coordinator.stow(make("a", "b")))
+    assignment = read(coordinator.stow(make("a", "b", round=2)))
     assert assignment is not None
     assert assignment.get_share("b") == frozenset()

@@ -47,6 +47,7 @@ class Coordinator:
     ) -> None:
         self._assignment: Assignment | None = None
         self._settings = settings
+        self._clock = clock
         self._on_assigned = on_assigned
         self._roll = Roll(client, settings, clock)
         self._attendance: Attendance | None = None
@@ -69,7 +70,7 @@ class Coordinator:
             self._silence.set()
         self._version = metadata.get("resourceVersion")
         known, self._assignment = self._assignment, _parse(metadata)
-        if known is not None and self._assignment is None:
+        if _get_round(self._assignment) < _get_round(known):
             self._attendance = None  # since then, members could have begun to follow it
         self._on_assigned(self._assignment)
 
@@ -106,15 +107,17 @@ class Coordinator:
     def _plan(self, known: Assignment | None) -> Assignment | None:
         """The next assignment; the same one if nothing is to change, or if too little is known.
 
-        If people have removed the assignment, nobody knows who works where. Then, those who have
-        followed it stop, and become other members. Only then, there is a new assignment.
+        If people have removed the assignment or restored an old one, nobody knows who works where.
+        Then, those who have followed another one stop, and become other members. Only then, there
+        is a new assignment. Its first round is the time, so that no older assignment seems newer.
         """
         if self._attendance is None or not self._attendance.is_about(_list_members(known)):
             return known
         living = self._attendance.living
-        if known is None and any(living.values()):
-            return None
-        return advance(known or Assignment(), living.keys(), living)
+        if any(confirmed > _get_round(known) for confirmed in living.values()):
+            return known
+        base = known or Assignment(round=int(self._clock.now().timestamp()))
+        return advance(base, living.keys(), living)
 
     async def _coordinate(self) -> None:
         while True:
@@ -143,6 +146,10 @@ def _list_members(assignment: Assignment | None) -> set[str]:
     """Those who have any shard, or are going to have it."""
     shards = () if assignment is None else assignment.shards
     return {name for shard in shards for name in (shard.owner, shard.heir) if name is not None}
+
+
+def _get_round(assignment: Assignment | None) -> int:
+    return 0 if assignment is None else assignment.round
 
 
 def _parse(metadata: Mapping[str, Any]) -> Assignment | None:
