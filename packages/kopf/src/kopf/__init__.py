@@ -66,6 +66,7 @@ _SOURCES = {
     "kopf_core.intents.stoppers": (
         "AsyncDaemonStopperChecker DaemonStopped DaemonStoppingReason SyncDaemonStopperChecker"
     ),
+    "kopf_core.reactor.life.cluster_secrets": "KubeconfigSecrets",
     "kopf_core.reactor.life.clusters": "Cluster",
     "kopf_core.reactor.life.running": "operator run run_tasks spawn_tasks",
     "kopf_core.reactor.object.subhandling": "execute",

@@ -98,6 +98,7 @@ from kopf_core.intents.stoppers import (
     SyncDaemonStopperChecker,
 )
 from kopf_core.intents.webhooks import AdmissionError
+from kopf_core.reactor.life.cluster_secrets import KubeconfigSecrets
 from kopf_core.reactor.life.clusters import Cluster
 from kopf_core.reactor.life.running import operator, run, run_tasks, spawn_tasks
 from kopf_core.reactor.object.subhandling import execute
@@ -160,6 +161,7 @@ __all__ = [
     "Headers",
     "Impersonation",
     "Index",
+    "KubeconfigSecrets",
     "Labels",
     "LocalObjectLogger",
     "LogFormat",

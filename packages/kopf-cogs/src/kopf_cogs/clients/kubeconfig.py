@@ -11,7 +11,7 @@ import pathlib
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kopf_cogs.clients import kubefiles, plugins
+from kopf_cogs.clients import kubefiles, plugins, yamls
 from kopf_cogs.structs import credentials
 
 if TYPE_CHECKING:
@@ -19,6 +19,18 @@ if TYPE_CHECKING:
 
 PRIORITY = 10
 """The priority of these credentials among those of other login methods."""
+
+_RISKY_FIELDS = frozenset(
+    {
+        "exec",
+        "auth-provider",
+        "tokenFile",
+        "client-certificate",
+        "client-key",
+        "certificate-authority",
+    }
+)
+"""The fields by which a kubeconfig has programs run, or files read."""
 
 
 def login_with_kubeconfig(
@@ -57,6 +69,34 @@ def read_kubeconfig(
     config = kubefiles.KubeFiles()
     for path in paths:
         config.add(path)
+    info, plugin = _get_connection(config, context, trust_env=trust_env)
+    return dataclasses.replace(plugin, timeout=plugin_timeout).renew(info) if plugin else info
+
+
+def parse_kubeconfig(
+    data: bytes, title: str, *, trust_env: bool = False
+) -> credentials.ConnectionInfo:
+    """Get the credentials of the current context from the content of somebody else's kubeconfig.
+
+    It must name no programs and no files: its author could run and read them by our rights.
+    """
+    try:
+        doc = yamls.load(data)
+    except ValueError:  # its text can quote what is there, and that can be secret
+        raise credentials.LoginError("The kubeconfig is neither YAML nor JSON.") from None
+    config = kubefiles.KubeFiles()
+    config.add_doc(doc, pathlib.Path(title))
+    chosen = config.get_context(None)
+    for entry in (config.get_cluster(chosen), config.get_user(chosen)):
+        for name in sorted(_RISKY_FIELDS & entry.fields.keys()):
+            raise entry.fail(f"has {name}, which is not permitted here")
+    info, _ = _get_connection(config, None, trust_env=trust_env)
+    return info
+
+
+def _get_connection(
+    config: kubefiles.KubeFiles, context: str | None, *, trust_env: bool
+) -> tuple[credentials.ConnectionInfo, plugins.ExecPlugin | None]:
     chosen = config.get_context(context)
     cluster = config.get_cluster(chosen)
     user = config.get_user(chosen)
@@ -83,8 +123,7 @@ def read_kubeconfig(
         impersonation=_get_impersonation(user),
         trust_env=trust_env,
     )
-    plugin = _get_plugin(user, cluster, info)
-    return dataclasses.replace(plugin, timeout=plugin_timeout).renew(info) if plugin else info
+    return info, _get_plugin(user, cluster, info)
 
 
 class Target(NamedTuple):

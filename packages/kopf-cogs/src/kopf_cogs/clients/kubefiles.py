@@ -79,7 +79,10 @@ class KubeFiles:
 
     def add(self, path: pathlib.Path) -> None:
         """Add what the file has, and the previous ones have not."""
-        doc = _read_file(path)
+        self.add_doc(_read_file(path), path)
+
+    def add_doc(self, doc: Any, path: pathlib.Path) -> None:
+        """Add the content of a kubeconfig; the path is for the texts of errors."""
         if doc is None:
             return
         if not isinstance(doc, Mapping):

@@ -144,6 +144,7 @@ def _builtin(group: str, kind: str, *, namespaced: bool) -> Resource:
 
 EVENTS: Final = _builtin("", "Event", namespaced=True)
 NAMESPACES: Final = _builtin("", "Namespace", namespaced=False)
+SECRETS: Final = _builtin("", "Secret", namespaced=True)
 LEASES: Final = _builtin("coordination.k8s.io", "Lease", namespaced=True)
 CRDS: Final = _builtin("apiextensions.k8s.io", "CustomResourceDefinition", namespaced=False)
 MUTATING_WEBHOOK: Final = _builtin(
