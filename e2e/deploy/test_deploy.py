@@ -39,6 +39,10 @@ VALUES: dict[str, dict[str, Any]] = {
     "replicas": {"kinds": KINDS, "replicas": 3},
     "processes": {"kinds": KINDS, "processes": 3},
     "shards": {"kinds": KINDS, "shards": True, "replicas": 3},
+    "clusters": {
+        "clusters": {"secret": "kubeconfigs", "contexts": ["east", "west"]},
+        "requests": {"qps": 0.5, "burst": 40},
+    },
     "selected": {"namespaceSelector": "tenant in (a, b)", "peering": "default"},
     "metrics": {
         "status": True,

@@ -36,6 +36,7 @@ ADDED = {
     "Impersonation",
     "Happening",
     "Trigger",
+    "KubeconfigSecrets",
     "WebhookServiceServer",
     "adjust_namespace",
     "api",

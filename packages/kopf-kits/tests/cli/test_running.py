@@ -97,6 +97,8 @@ def test_s8_handlers_registered_by_other_means_are_fine(
         (["-p", "123"], "priority", 123),
         (["--priority=-1"], "priority", -1),
         (["--shards=mine@ns"], "shards", "mine@ns"),
+        (["--qps=0.5"], "qps", 0.5),
+        (["--burst=40"], "burst", 40),
         (["--namespace-selector=tenant in (a, b)"], "namespace_selector", "tenant in (a, b)"),
         (["-P", "peers"], "peering_name", "peers"),
         (["-L", "http://:8080/healthz"], "liveness_endpoint", "http://:8080/healthz"),

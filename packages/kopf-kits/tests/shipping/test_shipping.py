@@ -87,6 +87,13 @@ def test_n_wrong_templates_are_refused(template: str) -> None:
         ({"replicas": 2, "processes": 2}, "either several processes"),
         ({"shards": True, "processes": 2}, "either several processes"),
         ({"peering": "default", "shards": True}, "either peering or shards"),
+        ({"clusters": {"contexts": ["a"]}}, "set clusters.secret"),
+        ({"clusters": {"secret": "s"}}, "set clusters.contexts"),
+        ({"clusters": {"secret": "s", "contexts": ["a"]}, "processes": 2}, "neither webhooks nor"),
+        (
+            {"clusters": {"secret": "s", "contexts": ["a"]}, "webhooks": {"enabled": True}},
+            "neither webhooks nor",
+        ),
     ],
 )
 def test_n_the_chart_refuses_senseless_values(values: dict[str, Any], text: str) -> None:
@@ -114,6 +121,47 @@ def test_o_charts_say_what_is_served_and_by_how_many_processes(
     command = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
     assert command == ["run", "--serve=http://0.0.0.0:8080", *expected, "/app/main.py"]
     assert deployment["spec"]["strategy"] == {"type": "Recreate"}
+
+
+def get_pod(values: dict[str, Any]) -> Any:
+    bodies = render_chart(values, name="x", namespace="ns")
+    (deployment,) = [body for body in bodies if body["kind"] == "Deployment"]
+    return deployment["spec"]["template"]["spec"]
+
+
+def test_o_charts_of_several_clusters_mount_their_kubeconfig() -> None:
+    pod = get_pod({"clusters": {"secret": "all", "contexts": ["east", "west"]}})
+    expected = ["--kubeconfig=/etc/clusters/config", "--context=east", "--context=west"]
+    assert pod["containers"][0]["args"][3:-1] == expected
+    assert {"name": "clusters", "secret": {"secretName": "all"}} in pod["volumes"]
+    mount = {"name": "clusters", "mountPath": "/etc/clusters", "readOnly": True}
+    assert mount in pod["containers"][0]["volumeMounts"]
+
+
+@pytest.mark.parametrize(("qps", "shown"), [(20, "20"), (0.5, "0.5")])
+def test_o_charts_limit_the_requests(qps: float, shown: str) -> None:
+    args = get_pod({"requests": {"qps": qps, "burst": 40}})["containers"][0]["args"]
+    assert args[3:-1] == [f"--qps={shown}", "--burst=40"]
+
+
+@pytest.mark.parametrize(
+    ("values", "requests", "limit"),
+    [
+        ({}, {"cpu": "50m", "memory": "64Mi"}, "256Mi"),
+        ({"processes": 4}, {"cpu": 4, "memory": "512Mi"}, "1024Mi"),
+    ],
+)
+def test_o_charts_give_memory_to_each_process(
+    values: dict[str, Any], requests: dict[str, Any], limit: str
+) -> None:
+    resources = get_pod(values)["containers"][0]["resources"]
+    assert resources == {"requests": requests, "limits": {"memory": limit}}
+
+
+def test_o_resources_of_charts_can_be_chosen() -> None:
+    chosen = {"limits": {"memory": "2Gi"}}
+    pod = get_pod({"processes": 4, "resources": chosen})
+    assert pod["containers"][0]["resources"] == chosen
 
 
 def test_o_peering_objects_of_selected_namespaces_are_permitted() -> None:

@@ -92,6 +92,16 @@ DEV_PRIORITY = 666
     default=1,
     help="Run so many processes, each with its part of the objects; 1 by default.",
 )
+@click.option(
+    "--qps",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Send so many requests per second to the API; there is no limit by default.",
+)
+@click.option(
+    "--burst",
+    type=click.IntRange(min=1),
+    help="With --qps: send so many requests at once after a quiet time; 10 by default.",
+)
 @once_options
 @click.option("-m", "--module", "modules", multiple=True, help="Import a module (repeatable).")
 @clusters_options

@@ -104,7 +104,7 @@ def _fail(text: str) -> str:
 
 
 def _printf(form: str, *args: Any) -> str:
-    return form % args
+    return form.replace("%v", "%s") % args
 
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
@@ -113,6 +113,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "not": lambda arg: not arg,
     "gt": lambda one, other: one > other,
     "int": int,
+    "mul": lambda one, other: one * other,
     "default": lambda other, value=None: value or other,
     "trunc": lambda length, text: text[:length],
     "quote": lambda arg: json.dumps(show(arg)),

@@ -156,7 +156,8 @@ class _Sink:
 
     def _decode(self, body: RawBody) -> bytes:
         """The text of the kubeconfig. The errors must not contain any part of it."""
-        value = (body.get("data") or {}).get(self._key)
+        data: Any = body.get("data")
+        value = data.get(self._key) if isinstance(data, dict) else None
         if not isinstance(value, str):
             raise LoginError(f"It has no key {self._key!r}.")
         try:

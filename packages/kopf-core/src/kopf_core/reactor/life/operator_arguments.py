@@ -72,6 +72,12 @@ class OperatorArguments(TypedDict, total=False):
     shards: str | None
     """The Leases by which replicas share the objects: ``NAME`` or ``NAME@NAMESPACE``."""
 
+    qps: float | None
+    """The number of requests per second: ``settings.networking.qps``."""
+
+    burst: int | None
+    """The number of requests at once after a quiet time: ``settings.networking.burst``."""
+
     liveness_endpoint: str | None
     """Where to serve the probes, e.g. ``http://0.0.0.0:8080/healthz``."""
 
@@ -184,6 +190,10 @@ def adjust_settings(settings: OperatorSettings, given: OperatorArguments) -> Non
         settings.sharding.namespace = namespace or settings.sharding.namespace
     if (selector := given.get("namespace_selector")) is not None:
         settings.scanning.namespace_selector = selector
+    if (qps := given.get("qps")) is not None:
+        settings.networking.qps = qps
+    if (burst := given.get("burst")) is not None:
+        settings.networking.burst = burst
     if (endpoint := given.get("serving_endpoint")) is not None:
         serving.endpoint = endpoint
     if (endpoint := given.get("status_endpoint")) is not None:

@@ -33,3 +33,17 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{ toYaml . }}
 {{- end }}
 {{- end }}
+
+{{/* One process takes 50-75 MB without objects. */}}
+{{- define "operator.resources" -}}
+{{- if .Values.resources }}
+{{- toYaml .Values.resources }}
+{{- else }}
+{{- if gt (int .Values.processes) 1 }}
+requests: {cpu: {{ int .Values.processes }}, memory: {{ mul 128 (int .Values.processes) }}Mi}
+{{- else }}
+requests: {cpu: 50m, memory: 64Mi}
+{{- end }}
+limits: {memory: {{ mul 256 (int .Values.processes) }}Mi}
+{{- end }}
+{{- end }}
