@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Iterator
 
 import click.testing
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from kopf_cogs.structs.credentials import LoginError
 from kopf_kits.cli import main
 from kopf_kits.cli.groups import COMMANDS
+from kopf_kits.sandbox import SandboxThread
 
 FINALIZER = "kopf.zalando.org/KopfFinalizerMarker"
 NOWHERE = "http://127.0.0.1:1"
@@ -58,6 +60,55 @@ def test_k27_the_chosen_cluster_is_preferred_over_that_of_the_pod(
     world.create()
     result = invoke("objects", "kex", "--context", "right", "--kubeconfig", str(config))
     assert (result.exit_code, result.stdout.split()[-2:]) == (0, ["obj", "unknown"])
+
+
+@pytest.fixture
+def other(crd_path) -> Iterator[SandboxThread]:
+    with SandboxThread() as sandbox:
+        sandbox.apply(crd_path)
+        yield sandbox
+
+
+@pytest.fixture
+def both(world, other, tmp_path):
+    """A kubeconfig of three contexts; nobody is in the third one."""
+    clusters = {"east": world.sandbox.url, "west": other.url, "down": NOWHERE}
+    path = tmp_path / "both.json"
+    content = {
+        "clusters": [{"name": k, "cluster": {"server": v}} for k, v in clusters.items()],
+        "contexts": [{"name": name, "context": {"cluster": name}} for name in clusters],
+    }
+    path.write_text(json.dumps(content))
+    return path
+
+
+def test_o_objects_of_several_clusters_are_shown_in_one_table(world, invoke, other, both):
+    world.create("one")
+    body = {"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": {"name": "two"}}
+    other.create(body, namespace="default")
+    args = ["objects", "kex", f"--kubeconfig={both}", "--context=west", "--context=east"]
+    result = invoke(*args)
+    assert result.exit_code == 0
+    assert [line.split()[:3] for line in result.stdout.splitlines()] == [
+        ["CLUSTER", "NAME", "STATE"],
+        ["west", "two", "unknown"],
+        ["east", "one", "unknown"],
+    ]
+    assert "2 objects: 2 unknown." in result.stderr
+    items = json.loads(invoke(*args, "-o", "json").stdout)["items"]
+    assert [(item["cluster"], item["name"]) for item in items] == [("west", "two"), ("east", "one")]
+
+
+def test_o_a_cluster_that_is_down_does_not_hide_the_objects_of_others(
+    world, invoke, both, monkeypatch
+):
+    monkeypatch.setattr("kopf_kits.cli.duty.options.BACKOFFS", ())
+    world.create("one")
+    result = invoke("objects", "kex", f"--kubeconfig={both}", "--context=down", "--context=east")
+    assert result.exit_code == 1
+    assert ["east", "one", "unknown"] in [line.split()[:3] for line in result.stdout.splitlines()]
+    assert "Error: Cluster down: " in result.stderr
+    assert NOWHERE.removeprefix("http://127.0.0.1") in result.stderr
 
 
 def test_k27_unknown_contexts_and_files_are_named(invoke, config):

@@ -6,13 +6,15 @@ import collections
 import json
 import sys
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from kopf_kits.cli.duty.options import (
     Selection,
     access_options,
+    clusters_access_options,
     output_option,
     scope_options,
     select,
@@ -45,7 +47,7 @@ DEFAULT_PREFIX = "kopf.zalando.org"
 
 
 @click.command()
-@access_options
+@clusters_access_options
 @scope_options
 @click.option(
     "--state",
@@ -56,20 +58,26 @@ DEFAULT_PREFIX = "kopf.zalando.org"
 )
 @output_option
 @click.argument("kind")
-def objects(access: Access, kind: str, phases: Sequence[str], output: str, **scope: Any) -> None:
+def objects(
+    access: Access,
+    kind: str,
+    phases: Sequence[str],
+    output: str,
+    clusters: Sequence[str] | None,
+    **scope: Any,
+) -> None:
     """Show the state of the objects of a kind."""
     selection = select(kind, **scope)
-    states, problems = _look(access, selection)
-    shown = [state for state in states if not phases or state.phase.value in phases]
+    found, problems = _look_around(access, selection, clusters)
+    states = [one.state for one in found]
+    shown = [one for one in found if not phases or one.state.phase.value in phases]
     if output == "json":
-        from kopf_kits.cli.duty.views import make_json
-
-        tell(json.dumps({"items": [make_json(state) for state in shown]}, indent=2))
+        tell(json.dumps({"items": [one.as_json() for one in shown]}, indent=2))
     elif shown:
         _show_table(access, shown, with_namespaces=selection.clusterwide)
     _summarise(states, selection, len(shown))
-    _tell_of_unseen(shown)
-    _tell_of_pauses(shown)
+    _tell_of_unseen([one.state for one in shown])
+    _tell_of_pauses([one.state for one in shown])
     _tell_of_others(access, states)
     finish(problems)
 
@@ -97,6 +105,39 @@ def object_(access: Access, kind: str, name: str, namespace: str | None, output:
     finish(problems)
 
 
+class Sighting(NamedTuple):
+    """The state of an object, and the cluster of it, if there are several clusters."""
+
+    state: ObjectState
+    cluster: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        from kopf_kits.cli.duty.views import make_json
+
+        return ({} if self.cluster is None else {"cluster": self.cluster}) | make_json(self.state)
+
+
+def _look_around(
+    access: Access, selection: Selection, clusters: Sequence[str] | None
+) -> tuple[list[Sighting], list[str]]:
+    """Look at the only cluster, or at all of these. A failure of one does not hide the others."""
+    if clusters is None:
+        states, problems = _look(access, selection)
+        return [Sighting(state) for state in states], problems
+    found, problems = [], []
+    for name in clusters:
+        settings = access.settings.for_cluster(name)
+        try:
+            states, mistakes = _look(replace(access, settings=settings, vault=None), selection)
+        except Exception as e:
+            if not getattr(e, "expected", False):
+                raise
+            states, mistakes = [], [str(e)]
+        found += [Sighting(state, name) for state in states]
+        problems += [f"Cluster {name}: {mistake}" for mistake in mistakes]
+    return found, problems
+
+
 def _look(access: Access, selection: Selection) -> tuple[list[ObjectState], list[str]]:
     from kopf_cogs.clients.objects import ObjectsAPI
     from kopf_cogs.structs.bodies import Body
@@ -114,13 +155,17 @@ def _look(access: Access, selection: Selection) -> tuple[list[ObjectState], list
     return visit(access, look), problems
 
 
-def _show_table(access: Access, states: Sequence[ObjectState], *, with_namespaces: bool) -> None:
+def _show_table(access: Access, found: Sequence[Sighting], *, with_namespaces: bool) -> None:
     from kopf_kits.cli.duty import tables, views
 
     now = access.clock.now()
-    has_namespaces = with_namespaces and any(state.body.metadata.namespace for state in states)
+    has_namespaces = with_namespaces and any(one.state.body.metadata.namespace for one in found)
     columns = views.make_columns(with_namespaces=has_namespaces)
-    rows = [views.make_row(state, now, with_namespaces=has_namespaces) for state in states]
+    rows = [views.make_row(one.state, now, with_namespaces=has_namespaces) for one in found]
+    if found[0].cluster is not None:
+        columns = [tables.Column("CLUSTER", 8), *columns]
+        pairs = zip(found, rows, strict=True)
+        rows = [[tables.Cell(one.cluster or ""), *row] for one, row in pairs]
     for line in tables.render(columns, rows, tables.get_width()):
         tell(line)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from kopf_kits.cli.controls import CLIControls
-from kopf_kits.cli.targets import target_options
+from kopf_kits.cli.targets import clusters_options, target_options
 
 if TYPE_CHECKING:
     from kopf_cogs.configs.settings import OperatorSettings
@@ -53,6 +53,15 @@ class Selection:
 
 def access_options(fn: F) -> F:
     """Add the options of how to get to the marks; the command gets them as ``access``."""
+    return target_options(_access_options(fn))
+
+
+def clusters_access_options(fn: F) -> F:
+    """The same options, but for several clusters: the command gets the names as ``clusters``."""
+    return clusters_options(_access_options(fn))
+
+
+def _access_options(fn: F) -> F:
     for option in reversed(
         [
             click.option("--operator", metavar="NAME", help="The settings.name of the operator."),
@@ -63,13 +72,15 @@ def access_options(fn: F) -> F:
         ]
     ):
         fn = option(fn)
-    return visit_options(fn)
+    return _visit_options(fn)
 
 
 def visit_options(fn: F) -> F:
     """Add the options of how to get to the cluster; the command gets them as ``access``."""
+    return target_options(_visit_options(fn))
 
-    @target_options
+
+def _visit_options(fn: F) -> F:
     @click.option("-v", "--verbose", is_flag=True, help="Show the details of the work.")
     @click.option("-d", "--debug", is_flag=True, help="Also show asyncio and the API traffic.")
     @click.option(
