@@ -791,3 +791,31 @@ async def test_o_no_cluster_is_added_at_the_exit(a, b, serve, registry, journal)
         assert {*fleet._keepers} == {"a"}
         gate.set()
     assert journal == ["a"]
+
+
+async def test_o_traces_name_the_clusters(a, b, serve, registry, journal, monkeypatch):
+    trace = pytest.importorskip("opentelemetry.trace")
+    sdk = pytest.importorskip("opentelemetry.sdk.trace")
+    exporting = pytest.importorskip("opentelemetry.sdk.trace.export")
+    memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
+    exporter = memory.InMemorySpanExporter()
+    provider = sdk.TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(exporting.SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
+
+    @on.create("kopfexamples", registry=registry)
+    def create_fn(cluster, **_):
+        journal(cluster)
+
+    await a.create("obj")
+    await b.create("obj")
+    async with serve(name(a=a, b=b)):
+        await journal.until(lambda seen: {*seen} == {"a", "b"})
+    spans = exporter.get_finished_spans()
+    for beginning in ("turn ", "handler create_fn", "PATCH"):
+        places = {
+            span.attributes.get("k8s.cluster.name")
+            for span in spans
+            if span.name.startswith(beginning)
+        }
+        assert places == {"a", "b"}

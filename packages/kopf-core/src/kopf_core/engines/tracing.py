@@ -24,14 +24,18 @@ if TYPE_CHECKING:
 
 
 class Traces(Instruments):
-    """Makes the spans of one operator, with the tracer of whoever is configured."""
+    """Makes the spans of one operator, with the tracer of whoever is configured.
+
+    If the operator is for one of several clusters, all spans have the name of the cluster.
+    """
 
     is_tracing = True
 
-    def __init__(self, tracer: "Tracer") -> None:
+    def __init__(self, tracer: "Tracer", cluster: str | None) -> None:
         from opentelemetry import trace
 
         self._trace, self._tracer = trace, tracer
+        self._common = {} if cluster is None else {"k8s.cluster.name": cluster}
 
     def trace_turn(
         self, resource: str, namespace: str | None, name: str
@@ -67,6 +71,7 @@ class Traces(Instruments):
                 "url.full": f"{_hide_password(record.server)}{record.url}",
                 "url.path": record.url.partition("?")[0],
                 **_describe_server(record.server),
+                **self._common,
             },
         )
         if record.code is not None:
@@ -78,7 +83,7 @@ class Traces(Instruments):
 
     @contextmanager
     def _start(self, title: str, attributes: Mapping[str, str]) -> Iterator[None]:
-        with self._tracer.start_as_current_span(title, attributes=attributes):
+        with self._tracer.start_as_current_span(title, attributes={**attributes, **self._common}):
             yield
 
 
@@ -95,7 +100,7 @@ def _hide_password(url: str) -> str:
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl().rstrip("/")
 
 
-def make_traces() -> Traces | None:
+def make_traces(cluster: str | None = None) -> Traces | None:
     """The traces, if there is anybody to take them."""
     try:
         from opentelemetry import trace
@@ -104,4 +109,4 @@ def make_traces() -> Traces | None:
     provider = trace.get_tracer_provider()
     if isinstance(provider, trace.ProxyTracerProvider | trace.NoOpTracerProvider):
         return None
-    return Traces(provider.get_tracer("kopf", str(get_version())))
+    return Traces(provider.get_tracer("kopf", str(get_version())), cluster)

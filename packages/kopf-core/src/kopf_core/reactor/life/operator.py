@@ -278,7 +278,8 @@ class Operator:
         self, find_problems: Callable[[], Collection[str]]
     ) -> dict[str, Coroutine[Any, Any, None]]:
         """Plug in the instruments, and make the endpoints that show their results."""
-        own = [one for one in (make_traces(), self._failures) if one is not None]
+        traces = make_traces(self.essentials.settings.cluster)
+        own = [one for one in (traces, self._failures) if one is not None]
         serving, host = self._options.settings.serving, self._options.host
         if not serving.endpoint and not serving.status and host is None:
             self.essentials.plug_in(own)
