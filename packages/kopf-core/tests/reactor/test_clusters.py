@@ -803,7 +803,7 @@ async def test_o_traces_name_the_clusters(a, b, serve, registry, journal, monkey
     provider.add_span_processor(exporting.SimpleSpanProcessor(exporter))
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
 
-    @on.create("kopfexamples", registry=registry)
+    @on.create("kopfexamples", id="fn", registry=registry)
     def create_fn(cluster, **_):
         journal(cluster)
 
@@ -812,10 +812,10 @@ async def test_o_traces_name_the_clusters(a, b, serve, registry, journal, monkey
     async with serve(name(a=a, b=b)):
         await journal.until(lambda seen: {*seen} == {"a", "b"})
     spans = exporter.get_finished_spans()
-    for beginning in ("turn ", "handler create_fn", "PATCH"):
+    for beginning in ("turn ", "handler fn", "GET", "PATCH"):
         places = {
             span.attributes.get("k8s.cluster.name")
             for span in spans
             if span.name.startswith(beginning)
         }
-        assert places == {"a", "b"}
+        assert places == {"a", "b"}, beginning
