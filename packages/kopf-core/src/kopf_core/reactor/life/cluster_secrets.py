@@ -65,7 +65,7 @@ class KubeconfigSecrets:
     ) -> AsyncIterator[Collection[Cluster]]:
         """Yield all clusters at each change. Raises the errors of the login."""
         access = Access(settings=settings, registry=self._make_registry())
-        sink = _Sink(self._found, self._key, is_trusting_env=settings.networking.trust_env)
+        sink = _SecretSink(self._found, self._key, is_trusting_env=settings.networking.trust_env)
 
         async def watch(client: Client) -> None:
             namespace = self._namespace or await detect_namespace(client)
@@ -112,7 +112,7 @@ class KubeconfigSecrets:
         return SecretCluster(name, login=log_in, place=place)
 
 
-class _Sink:
+class _SecretSink:
     """Reads the kubeconfigs of Secrets, and tells when they have changed."""
 
     def __init__(
