@@ -75,6 +75,20 @@ def test_phases(body, phase):
     assert look(body).phase is phase
 
 
+CALENDAR = json.dumps({"started": PAST, "stopped": PAST, "success": True})
+
+
+@pytest.mark.parametrize(
+    ("annotations", "phase"),
+    [({}, Phase.SERVED), (HANDLED, Phase.HANDLED), ({f"{PREFIX}fn": RETRIED}, Phase.RETRIED)],
+)
+def test_q_latest_calls_of_timers_by_the_calendar_are_no_progress(annotations, phase):
+    body = make({**annotations, f"{PREFIX}report.schedule": CALENDAR}, finalizers=[FINALIZER])
+    state = look(body)
+    assert state.phase is phase
+    assert "report.schedule" not in [handler.id for handler in state.handlers]
+
+
 @pytest.mark.parametrize("v1", [True, False])
 @pytest.mark.parametrize("id", ["fn", "fn/spec.field", LONG, LONG[:60]])
 def test_copies_of_the_old_naming_scheme_are_shown_once(id, v1):

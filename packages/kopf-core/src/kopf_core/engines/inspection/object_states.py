@@ -216,7 +216,7 @@ def _read_progress(
     found = persistence.progress_storage.find(body=body)
     ids = _restore_ids(found)
     for name, record in sorted(found.items()):
-        if not _is_copy(name, record, found):
+        if not _is_copy(name, record, found) and not _is_of_calendar(record):
             yield HandlerProgress(ids.get(name, name), HandlerState.from_record(record, now))
 
 
@@ -243,6 +243,14 @@ def _is_copy(name: str, record: ProgressRecord, found: Mapping[str, Any]) -> boo
         for other in found
         if name[-_SUFFIX] == "-" and len(name) < _LONGEST
     )
+
+
+def _is_of_calendar(record: ProgressRecord) -> bool:
+    """Whether it is the latest call of a timer by the calendar, which is there for ever.
+
+    Handlers have attempts when they succeed.
+    """
+    return bool(record.get("success")) and not record.get("retries") and not record.get("purpose")
 
 
 def find_others(state: ObjectState) -> Collection[str]:
