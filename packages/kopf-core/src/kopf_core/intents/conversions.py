@@ -67,7 +67,8 @@ class ConversionHandler(BaseHandler):
     def finish(self, obj: Mapping[str, Any], kwargs: Mapping[str, Any], result: Any) -> Any:
         """Make the object in the other version from the result of the function.
 
-        Without a result, it is the body that the function got and changed. Raises
+        Without a result, it is the body that the function got and changed. If the result has no
+        metadata, the labels and annotations are those that the function got and changed. Raises
         :class:`ConversionError` if it is not an object; :class:`TypeError` or :class:`ValueError`
         if it cannot be written in JSON.
         """
@@ -84,7 +85,7 @@ class ConversionHandler(BaseHandler):
                 converted.pop(field, None)
         meta = dict(obj.get("metadata") or {})
         wanted = converted.get("metadata")
-        wanted = wanted if isinstance(wanted, Mapping) else {}
+        wanted = wanted if isinstance(wanted, Mapping) else kwargs["meta"]
         for field in _CHANGEABLE:
             if wanted.get(field):
                 meta[field] = wanted[field]

@@ -105,6 +105,20 @@ async def test_n8_models_are_converted(registry, convert):
     assert converted == website("v1", spec={"replicas": 1}, status={"x": "y"})
 
 
+async def test_q_annotations_are_changed_beside_a_returned_model(registry, convert):
+    @on.convert(OldWebsite, NewWebsite, registry=registry)
+    def up(body: OldWebsite, labels, annotations, **_) -> NewWebsite:
+        labels.pop("a")
+        annotations["example.com/size"] = str(body.spec.size)
+        return NewWebsite(NewSpec(body.spec.size))
+
+    [converted] = (await convert("v1", website(spec={"size": 1})))["convertedObjects"]
+    annotations = {"example.com/size": "1"}
+    assert converted["metadata"] == {
+        "name": "web", "namespace": "ns", "uid": "u", "annotations": annotations
+    }  # fmt: skip
+
+
 NULLABLE = {"tier": str | None, "labels": dict[str, str | None], "free": dict[str, Any]}
 
 
