@@ -28,8 +28,17 @@ def timer_fn(**_): ...
 @kopf.index(kopf.EVERYTHING)
 def index_fn(**_): ...
 
-@kopf.on.validate("kopfexamples")
+@kopf.on.validate("kopfexamples", operations=["CREATE", "UPDATE"])
 def judge(**_): ...
+
+@kopf.timer("kopfexamples", schedule="0 3 * * *", missed="one")
+def daily(**_): ...
+
+@kopf.reconcile("kopfexamples", owns=["configmaps"], related={"secrets": "spec.secret"}, every=9)
+def children(**_): ...
+
+@kopf.on.convert("v1", "v2", kind="kopfexamples.kopf.dev")
+def upgrade(**_): ...
 """
 
 
@@ -74,6 +83,23 @@ def test_json_of_handlers_is_stable(invoke, path):
     }
     assert items[3]["filters"] == {"field": "spec.x", "when": "<lambda>"}
     assert items[4]["options"] == {"interval": "5"}
+    assert items[6]["options"] == {"operations": "CREATE, UPDATE"}
+    assert items[7]["options"] == {"schedule": "0 3 * * *"}
+    assert items[8]["options"] == {"every": "9", "owns": "configmaps", "related": "secrets"}
+
+
+@pytest.mark.docs("cli/handlers")
+def test_q_conversions_are_listed(invoke, path):
+    items = json.loads(invoke("handlers", path, "-o", "json").stdout)["items"]
+    assert items[-1] == {
+        "id": "upgrade",
+        "type": "on.convert",
+        "resource": "kopfexamples.kopf.dev",
+        "filters": {},
+        "options": {"source": "v1", "target": "v2"},
+        "function": "upgrade",
+        "place": f"{path}:31",
+    }
 
 
 def test_nothing_declared(invoke, tmp_path):

@@ -6,7 +6,7 @@ import dataclasses
 import inspect as introspection
 import json
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -36,7 +36,10 @@ OPTIONS = (
     "limit",
     "cooldown",
     "subresource",
+    "source",
+    "target",
 )
+LISTS = ("operations", "owns", "related")
 
 
 @click.command()
@@ -69,7 +72,8 @@ def handlers(
     if controls.registry is not None:
         set_default_registry(controls.registry)
     preload(paths=paths, modules=modules)
-    items = [describe(handler) for handler in get_default_registry().handlers]
+    registry = get_default_registry()
+    items = [describe(handler) for handler in (*registry.handlers, *registry.conversions)]
     if output == "json":
         tell(json.dumps({"items": items}, indent=2))
     elif items:
@@ -81,12 +85,13 @@ def handlers(
 def describe(handler: BaseHandler) -> dict[str, Any]:
     """The handler for scripts: the names are stable, the values are as they look in the code."""
     selector = getattr(handler, "selector", None)
+    kind = getattr(handler, "kind", None)  # conversions have it instead of a selector
     return {
         "id": str(handler.id),
         "type": get_type(handler),
-        "resource": None if selector is None else show_selector(selector),
+        "resource": kind if selector is None else show_selector(selector),
         "filters": _collect(handler, FILTERS),
-        "options": _collect(handler, OPTIONS),
+        "options": _collect(handler, OPTIONS) | dict(_collect_lists(handler)),
         "function": show_function(handler.fn),
         "place": show_place(handler.fn),
     }
@@ -95,6 +100,7 @@ def describe(handler: BaseHandler) -> dict[str, Any]:
 def get_type(handler: BaseHandler) -> str:
     """The decorator that makes such handlers, without ``kopf.``."""
     from kopf_core.intents import handlers as kinds
+    from kopf_core.intents.conversions import ConversionHandler
     from kopf_core.intents.webhooks import WebhookHandler, WebhookType
 
     match handler:
@@ -113,6 +119,7 @@ def get_type(handler: BaseHandler) -> str:
         kinds.DaemonHandler: "daemon",
         kinds.TimerHandler: "timer",
         kinds.ReconcilingHandler: "reconcile",
+        ConversionHandler: "on.convert",
     }
     return names.get(type(handler), type(handler).__name__)
 
@@ -135,6 +142,20 @@ def show_selector(selector: Selector) -> str:
 def _collect(handler: BaseHandler, names: Collection[str]) -> dict[str, Any]:
     values = {name: getattr(handler, name, None) for name in names}
     return {name: show_option(value) for name, value in values.items() if value is not None}
+
+
+def _collect_lists(handler: BaseHandler) -> Iterator[tuple[str, str]]:
+    for name in LISTS:
+        if items := getattr(handler, name, None):
+            yield name, ", ".join(map(_show_item, items))
+    if cron := getattr(handler, "cron", None):
+        yield "schedule", str(cron)
+
+
+def _show_item(item: Any) -> str:
+    from kopf_cogs.structs.selectors import Selector
+
+    return show_selector(item) if isinstance(item, Selector) else str(item)
 
 
 def show_option(value: Any) -> str:
