@@ -15,6 +15,7 @@ from kopf_core.actions.errors import PermanentError, TemporaryError
 from kopf_core.engines.admission import reviewing
 from kopf_core.engines.serving import Snapshot, StatusSetupError
 from kopf_core.engines.serving.endpoint import PERIOD
+from kopf_core.engines.serving.snapshots import NOT_SHOWN
 from kopf_core.intents import decorators as on
 from kopf_core.reactor.life import operator_status
 
@@ -646,6 +647,28 @@ async def test_k24_values_of_secrets_are_not_shown(cluster, operate, registry, g
     assert "cGFzcw==" not in json.dumps(status)
     assert "cGFzcw==" not in page
     assert "Secret" in status["retries"][0]["message"]
+
+
+@pytest.mark.parametrize(
+    ("resource", "shown"),
+    [("kopfexamples", "kopfexamples/one -> 503 ServiceUnavailable: boo"), ("secrets", NOT_SHOWN)],
+)
+async def test_q_refused_requests_are_shown_while_they_are_retried(
+    cluster, operate, registry, get, resource, shown
+):
+    on.create(resource, id="fn", registry=registry)(lambda **_: None)
+    await cluster.create("one")
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "one"}}
+    await cluster.sandbox.create(secret)
+    fault = cluster.sandbox.faults.fail(503, method="PATCH", path="*/one", message="boo")
+    async with operate():
+
+        async def get_errors():
+            return json.loads((await get("/status.json"))[1])["errors"]
+
+        [error, *_] = await until(get_errors)
+        fault.release()
+    assert error["message"].endswith(shown)
 
 
 async def test_k35_waiting_is_no_attempt_and_times_are_not_broken(cluster, operate, registry, get):

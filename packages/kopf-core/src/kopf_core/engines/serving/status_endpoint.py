@@ -50,17 +50,23 @@ class StatusSetupError(Exception):
 MAX_ERRORS = 20
 """How many of the errors are remembered."""
 
+MAX_FAILURES = 3
+"""How many of the failed requests are remembered: in an outage, there are too many of them."""
+
+REQUESTS = "kopf_cogs.clients.session"
+"""The logger of the requests that are repeated."""
+
 MAX_LENGTH = 500
 """How long the remembered messages can be."""
 
 
 class LatestErrors(logging.Handler):
-    """Remembers the errors that are logged by the framework and its handlers, while entered."""
+    """Remembers the latest messages of one logger, while entered."""
 
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self._items: deque[ErrorSnapshot] = deque(maxlen=MAX_ERRORS)
-        self._logger = logging.getLogger("kopf")
+    def __init__(self, name: str, level: int, size: int) -> None:
+        super().__init__(level)
+        self.items: deque[ErrorSnapshot] = deque(maxlen=size)
+        self._logger = logging.getLogger(name)
 
     def __enter__(self) -> "LatestErrors":
         self._logger.addHandler(self)
@@ -69,18 +75,13 @@ class LatestErrors(logging.Handler):
     def __exit__(self, *_: object) -> None:
         self._logger.removeHandler(self)
 
-    @property
-    def items(self) -> tuple[ErrorSnapshot, ...]:
-        """The newest ones go first."""
-        return tuple(reversed(self._items))
-
     def emit(self, record: logging.LogRecord) -> None:
         time = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
         try:
             message = record.getMessage()
         except Exception:
             return  # a wrong format of a message is told of by other handlers
-        self._items.append(
+        self.items.append(
             ErrorSnapshot(
                 time=time.isoformat(timespec="seconds"),
                 cluster=getattr(record, "k8s_cluster", None),
@@ -94,7 +95,8 @@ class LatestErrors(logging.Handler):
 
 def _is_secret(record: logging.LogRecord) -> bool:
     ref = getattr(record, "k8s_ref", None)
-    return isinstance(ref, Mapping) and ref.get("kind") == "Secret"
+    is_of_object = isinstance(ref, Mapping) and ref.get("kind") == "Secret"
+    return is_of_object or (record.name == REQUESTS and "/secrets" in record.getMessage())
 
 
 def _name_object(record: logging.LogRecord) -> str:
@@ -114,7 +116,8 @@ class StatusEndpoint:
         self._url = url
         self._host = parse_endpoint(url)[0] or ""
         self._token = token or None
-        self._errors = LatestErrors()
+        self._errors = LatestErrors("kopf", logging.ERROR, MAX_ERRORS)
+        self._failures = LatestErrors(REQUESTS, logging.WARNING, MAX_FAILURES)
         self._pulse = Pulse(source)
 
     async def serve(self) -> None:
@@ -130,7 +133,7 @@ class StatusEndpoint:
             )
         views = {"/": self._redirect, PAGE: self._show, DATA: self._show}
         guarded = {path: self._guard(view) for path, view in views.items()}
-        with self._errors, self._pulse:
+        with self._errors, self._failures, self._pulse:
             logger.debug(f"Serving the status at {self._url}")
             await listen(guarded, self._url, title=TITLE)
 
@@ -152,7 +155,9 @@ class StatusEndpoint:
     def _take(self) -> Snapshot:
         """The snapshot of the operator, with what is known only here."""
         snapshot = self._source.take()
-        return replace(snapshot, errors=self._errors.items, loop_lag=self._pulse.lag)
+        errors = [*reversed(self._failures.items), *reversed(self._errors.items)]
+        errors.sort(key=lambda error: error.time, reverse=True)
+        return replace(snapshot, errors=tuple(errors), loop_lag=self._pulse.lag)
 
     async def _redirect(self, _: "web.BaseRequest") -> "web.Response":
         from aiohttp import web
