@@ -164,7 +164,11 @@ def _check_usage(choices: Choices, options: Mapping[str, Any]) -> None:
     if choices.force and not choices.apply_crds:
         raise click.UsageError("Use --force with --apply-crds: it is about definitions.")
     if choices.apply_crds and choices.once is not None and choices.once.dry_run:
-        raise click.UsageError("Use either --apply-crds or --dry-run: definitions are applied.")
+        raise click.UsageError(
+            "Use either --apply-crds or --dry-run: definitions cannot be applied without a change. "
+            "Define the kinds first: kopf crds ... -o crd.yaml, then kubectl apply -f crd.yaml; "
+            "with --sandbox, -f crd.yaml."
+        )
 
 
 def _check_shards(choices: Choices, options: Mapping[str, Any]) -> None:
