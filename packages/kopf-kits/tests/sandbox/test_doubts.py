@@ -52,6 +52,19 @@ async def test_k33_what_can_be_checked_is_not_in_doubt(client, serve, make_objec
     assert not [record for record in caplog.records if record.name == LOGGER]
 
 
+async def test_q_conversions_by_webhooks_are_said_to_be_missing(client, sandbox, caplog):
+    await sandbox.apply(make_crd())
+    webhook = {"clientConfig": {"url": "https://localhost/"}, "conversionReviewVersions": ["v1"]}
+    spec = {"conversion": {"strategy": "Webhook", "webhook": webhook}}
+    crd = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/kopfexamples.kopf.dev"
+    for _ in range(2):
+        answer = await client.merge(crd, {"spec": spec})
+        [warning] = answer.headers.getall("Warning")
+        assert "conversions: the sandbox calls no webhook for them" in warning
+    [record] = [record for record in caplog.records if record.name == LOGGER]
+    assert "conversions: the sandbox calls no webhook for them" in record.getMessage()
+
+
 async def test_k33_a_yielded_typo_is_refused_as_by_the_real_server(client):
     spec = {"replicsa": 1, "selector": {}, "template": {}}
     body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x"}, "spec": spec}

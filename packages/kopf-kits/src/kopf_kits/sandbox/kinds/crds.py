@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kopf_kits.sandbox.base.patterns import BadPattern, compile_pattern
-from kopf_kits.sandbox.base.remarks import Unsupported
+from kopf_kits.sandbox.base.remarks import Doubt, Unsupported
 from kopf_kits.sandbox.base.statuses import Cause
 from kopf_kits.sandbox.schemas.names import check_name
 from kopf_kits.sandbox.schemas.rulecosts import (
@@ -55,7 +55,7 @@ def _storage_version(spec: Obj) -> str:
     return ""
 
 
-def check_definition(obj: Obj, old: Obj | None) -> Iterable[Cause]:
+def check_definition(obj: Obj, old: Obj | None) -> Iterable[Cause | Doubt]:
     """Tell what is wrong with a CRD."""
     spec = obj["spec"]
     names, group = spec["names"], spec.get("group") or ""
@@ -77,6 +77,9 @@ def check_definition(obj: Obj, old: Obj | None) -> Iterable[Cause]:
     yield from causes or _check_costs(spec, old["spec"] if old is not None else None)
     if old is not None:
         yield from _check_changes(obj, old)
+    if (spec.get("conversion") or {}).get("strategy") == "Webhook":
+        why = "the sandbox calls no webhook for them, and only changes apiVersion"
+        yield Doubt("spec.conversion", "conversions", why)
 
 
 def _check_approval(obj: Obj) -> Iterator[Cause]:

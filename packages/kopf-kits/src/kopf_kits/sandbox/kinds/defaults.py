@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from kopf_kits.sandbox.base.remarks import Doubt
 from kopf_kits.sandbox.base.statuses import Cause
 from kopf_kits.sandbox.schemas.validation import show
-from kopf_kits.sandbox.store.rules import Check, Obj, Rules
+from kopf_kits.sandbox.store.rules import Obj, Rules
 
 from .claims import check_claim
 from .crds import check_definition, complete_definition
@@ -87,7 +88,7 @@ def _immutable(path: str, value: Any) -> Cause:
     return Cause("FieldValueInvalid", path, f"Invalid value: {show(value)}: field is immutable")
 
 
-def _fixed(*paths: str) -> Check:
+def _fixed(*paths: str) -> Callable[[Obj, Obj | None], Iterable[Cause]]:
     """A check that the fields never change after the creation."""
 
     def check(obj: Obj, old: Obj | None) -> Iterable[Cause]:
@@ -239,7 +240,7 @@ def _complete_crd(obj: Obj, old: Obj | None) -> None:
     complete_definition(obj, old)
 
 
-def _check_crd(obj: Obj, old: Obj | None) -> Iterable[Cause]:
+def _check_crd(obj: Obj, old: Obj | None) -> Iterable[Cause | Doubt]:
     return check_definition(obj, old)
 
 

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from kopf_kits.sandbox.base.remarks import Doubt
 from kopf_kits.sandbox.base.statuses import Cause
 
 Obj = dict[str, Any]
 Complete = Callable[[Obj, Obj | None], None]
 """Completes a new state of an object in place; the old state is given if there is one."""
-Check = Callable[[Obj, Obj | None], Iterable[Cause]]
-"""Tells what is wrong with a new state of an object."""
+Check = Callable[[Obj, Obj | None], Iterable[Cause | Doubt]]
+"""Tells what is wrong with a new state of an object, and what cannot be judged."""
 
 
 @dataclass(frozen=True, slots=True)
