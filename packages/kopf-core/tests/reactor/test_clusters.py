@@ -20,6 +20,7 @@ from kopf_core.actions import api
 from kopf_core.actions.errors import TemporaryError
 from kopf_core.actions.happenings import trigger
 from kopf_core.engines.posting import info
+from kopf_core.engines.serving.status_endpoint import REQUESTS
 from kopf_core.intents import decorators as on
 from kopf_core.reactor.life import keepers, operator_status
 from kopf_core.reactor.life.clusters import Cluster
@@ -580,9 +581,10 @@ async def test_o_status_names_the_clusters(a, b, serve, registry, journal, look)
         ("a", "kopfexamples.kopf.dev"),
         ("b", "kopfexamples.kopf.dev"),
     }
-    assert [(one["cluster"], "not yet" in one["message"]) for one in status["errors"]] == [
-        ("b", True)
-    ]
+    errors = {(one["cluster"], one["logger"]): one["message"] for one in status["errors"]}
+    assert sorted(errors) == [("b", "kopf.objects"), ("down", REQUESTS)]
+    assert "not yet" in errors["b", "kopf.objects"]
+    assert not status["is_paused"]
     assert any(text.startswith("cluster down: ") for text in status["unready"])
     for text in ("<h2>Clusters</h2>", "<th>cluster</th>", "<td>down</td>", "is not ready"):
         assert text in page

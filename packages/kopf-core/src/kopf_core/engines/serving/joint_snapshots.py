@@ -85,7 +85,7 @@ def _join(snapshots: Mapping[Any, Snapshot], label: str) -> dict[str, Any]:
     joint |= {key: sum(getattr(one, key) for one in ones) for key in _SUMS}
     joint |= {key: max(getattr(one, key) for one in ones) for key in _PEAKS}
     joint["errors"] = tuple(sorted(joint["errors"], key=lambda row: row.time, reverse=True))
-    return {**joint, "is_paused": any(one.is_paused for one in ones)}
+    return {**joint, "is_paused": all(one.is_paused for one in ones)}
 
 
 def _join_rows(snapshots: Mapping[Any, Snapshot], key: str, label: str) -> Iterator[RowSnapshot]:

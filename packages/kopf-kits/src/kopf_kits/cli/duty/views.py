@@ -159,7 +159,7 @@ def _make_handlers(handlers: Sequence[HandlerProgress], now: datetime.datetime) 
 
 def _make_last_handled(state: ObjectState) -> Iterator[str]:
     if state.last_handled is None:
-        yield "Last handled state: none; change handlers have never handled it completely."
+        yield "Last handled state: none. There are no change handlers, or they have never finished."
         return
     hidden = is_secret(state.body)
     if state.differences:
