@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 from idleness import quiet, until
 
+from kopf_cogs.clients.session import Client
 from kopf_cogs.clients.vault import Vault
 from kopf_cogs.structs.credentials import ConnectionInfo
 from kopf_core.actions.lifecycles import all_at_once
 from kopf_core.engines.background.spawned import SpawnedHandler
+from kopf_core.engines.leasing.fences import Fence, FencedError
 from kopf_core.intents import decorators as on
 from kopf_core.reactor.life.exiting import AbandonedError
 
@@ -426,3 +428,18 @@ async def test_i_who_this_operator_is_can_be_found_in_the_log_and_in_the_lease(
         holder = (await cluster.client.get(LEASE))["spec"]["holderIdentity"]
     assert f"This operator is {holder!r} in the election by the lease default/op." in logged()
     assert holder != "the-same"
+
+
+async def test_l_a_leader_whose_lease_has_lapsed_sends_no_patches(cluster, clock):
+    """It was suspended, or its loop was blocked: it does not know yet that others can lead."""
+    await cluster.create("a", n=0)
+    async with Client(ConnectionInfo(server=cluster.sandbox.url)) as client:
+        fence = client.fence = Fence(clock)
+        fence.extend(clock.monotonic() + 10)
+        patch = {"spec": {"n": 1}}
+        await client.patch(f"{KEXES}/a", patch, content_type="application/merge-patch+json")
+        clock.advance(10)
+        patch = {"spec": {"n": 2}}
+        with pytest.raises(FencedError):
+            await client.patch(f"{KEXES}/a", patch, content_type="application/merge-patch+json")
+        assert (await client.get(f"{KEXES}/a"))["spec"] == {"n": 1}

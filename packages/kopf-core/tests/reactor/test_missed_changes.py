@@ -75,6 +75,35 @@ async def test_r14_changes_amid_a_cycle_are_not_missed_after_a_crash(
     assert [*spine.annotations] == [LAST_HANDLED]
 
 
+async def test_l_changes_that_finished_handlers_do_not_care_about_are_handled_with_the_rest(
+    spine: Any, registry: OperatorRegistry
+) -> None:
+    """The last handled state must have them, or they would begin one more cycle."""
+    failures = [TemporaryError("not yet", delay=10) for _ in range(2)]
+
+    @on.update("kopfexamples", id="a", field="spec.a", registry=registry)
+    async def a(**_: Any) -> None:
+        pass
+
+    @on.update("kopfexamples", id="b", field="spec.b", registry=registry)
+    async def b(**_: Any) -> None:
+        if failures:
+            raise failures.pop()
+
+    spine.create(a=1, b=1)
+    await spine.settle()
+    spine.change({"spec": {"a": 2, "b": 2}})
+    await spine.settle()
+    spine.change({"spec": {"other": 3}})
+    spine.clock.advance(10)
+    spine.item.rest = DONE
+    assert isinstance(await spine.settle(), Requeue)  # by now, both states are on the object
+    spine.clock.advance(10)
+    await spine.turn()
+    assert [*spine.annotations] == [LAST_HANDLED]
+    assert json.loads(spine.annotations[LAST_HANDLED])["spec"] == {"a": 2, "b": 2, "other": 3}
+
+
 # --- Who has missed what ---
 
 V1: Any = {"spec": {"n": 1}}

@@ -278,8 +278,10 @@ async def test_r25_deletions_are_never_held(make_queue, process, deletion, keeps
     process.responses["a"] = [later(999, is_held=True)]
     queue.put("a", event(1))
     await process.until(lambda: process.calls and not process.active)
-    queue.get("a").latest = event(1)["object"]
+    item = queue.get("a")
+    item.latest = event(1)["object"]
     queue.put("a", deletion)
+    assert item.held is None  # otherwise, only the handlers of events would be called
     await process.until(lambda: len(process.calls) == 2 and not process.active)
     await settle()
     assert not len(queue)

@@ -9,6 +9,7 @@ from kopf_cogs.clients.errors import APIConnectionError, APINotFoundError
 from kopf_cogs.configs.diffbase import AnnotationsDiffBaseStorage
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.resources import Resource
+from kopf_core.actions.errors import TemporaryError
 from kopf_core.actions.execution import Execution
 from kopf_core.actions.lifecycles import asap
 from kopf_core.engines.memories import ObjectMemories
@@ -19,6 +20,8 @@ from kopf_core.intents.registries import OperatorRegistry
 from kopf_core.reactor.object.reconciliation import Reconciler
 from kopf_core.reactor.streams.work import DONE, Requeue, WorkItem
 
+FINALIZER = "kopf.zalando.org/KopfFinalizerMarker"
+LAST_HANDLED = "kopf.zalando.org/last-handled-configuration"
 RESOURCE = Resource("kopf.dev", "v1", "kopfexamples", kind="KopfExample", namespaced=True)
 
 
@@ -169,3 +172,51 @@ async def test_l_earlier_own_states_are_forgotten_when_a_patch_meets_changes_by_
     await spine.turn()
     assert spine.memory.write.version is None
     assert not spine.memory.write.is_final
+
+
+async def test_l_the_progress_of_a_deletion_goes_together_with_the_finalizer(spine, registry):
+    """If it went before, a restart right then would call the handlers of the deletion again."""
+
+    @on.delete("kopfexamples", id="fn", registry=registry)
+    async def fn(retry, **_):
+        if not retry:
+            raise TemporaryError("not yet", delay=10)
+
+    spine.create()
+    await spine.settle()
+    spine.change({"metadata": {"finalizers": [FINALIZER, "of.others"]}})
+    spine.change({"metadata": {"deletionTimestamp": "2030-01-01T00:00:00Z"}})
+    assert await spine.settle() == Requeue(at=10)
+    assert "kopf.zalando.org/fn" in spine.annotations
+    spine.patches.clear()
+    assert await spine.wait() is DONE
+    assert len(spine.patches) == 1
+    assert spine.body["metadata"]["finalizers"] == ["of.others"]
+    assert [*spine.annotations] == [LAST_HANDLED]
+
+
+async def test_l_objects_are_forgotten_when_they_are_deleted(spine, registry):
+    on.create("kopfexamples", registry=registry)(lambda **_: None)
+    spine.create()
+    await spine.settle()
+    assert "u" in spine.memories
+    spine.see("DELETED")
+    assert await spine.turn() is DONE
+    assert not spine.memories
+
+
+async def test_l_late_states_of_a_released_object_bring_no_more_patches(spine, registry):
+    """The versions of some APIs are no numbers, so nobody knows that the state is late."""
+    on.delete("kopfexamples", registry=registry)(lambda **_: None)
+    spine.create()
+    await spine.settle()
+    spine.change({"metadata": {"finalizers": [FINALIZER, "of.others"]}})
+    spine.change({"metadata": {"deletionTimestamp": "2030-01-01T00:00:00Z"}})
+    late = {**spine.body, "metadata": {**spine.body["metadata"], "resourceVersion": "opaque"}}
+    assert await spine.settle() is DONE
+    assert spine.body["metadata"]["finalizers"] == ["of.others"]
+    spine.patches.clear()
+    spine.item = WorkItem("u")
+    spine.see("MODIFIED", late)
+    assert await spine.turn() is DONE
+    assert not spine.patches

@@ -90,6 +90,17 @@ def test_our_own_writes_are_read_before_they_are_streamed(store: ObjectStore, fe
     assert store["uid-a"] is newest
 
 
+def test_l_all_late_states_are_ignored_until_the_stream_brings_our_own_write(
+    store: ObjectStore, feed: Feed
+) -> None:
+    """Others have changed the object several times before us, and the stream is far behind."""
+    feed("ADDED", make("a", 1))
+    assert store.put(ours := make("a", 5))
+    for version in (2, 3, 4):
+        feed("MODIFIED", make("a", version))
+        assert store["uid-a"] is ours
+
+
 def test_late_responses_do_not_revive_deleted_objects(
     store: ObjectStore, feed: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
