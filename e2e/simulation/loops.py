@@ -235,6 +235,10 @@ def find_first_delay(times: Sequence[float]) -> int | None:
 
     The first of the times is that of a change by others. The echoes that the loop was waiting for
     can be handled together with that change: no rounds.
+
+    A round is a turn, and a turn can have several calls of a handler of events. The turn with the
+    change by others can also handle an echo that was held back. Then it sends two patches, and the
+    next turn handles their echoes, and the echo of its own early patch: two calls more than rounds.
     """
     gaps = [later - sooner for sooner, later in itertools.pairwise(times)]
     for quick in range(FREE_ROUNDS - 1, FREE_ROUNDS + 3):
