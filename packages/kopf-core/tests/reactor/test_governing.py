@@ -112,6 +112,18 @@ async def test_k6_a_pause_that_is_over_changes_nothing_later(governor, parts, do
     assert task.cancelled()
 
 
+async def test_l_a_pause_that_is_over_amid_the_exit_does_not_stop_the_last_patches(
+    governor, parts, door
+):
+    """Otherwise, the results of running handlers are lost, and the next process repeats them."""
+    task = governor.demand("a", Mode.GATED)
+    governor.end()
+    governor.lift("a")
+    parts.work.set()
+    await governor.settle(task)
+    assert door.is_open
+
+
 @pytest.mark.parametrize(
     ("mode", "enqueued"),
     [(Mode.GATED, [("uid", "resumed")]), (Mode.COLD, []), (Mode.CUT, [])],
