@@ -145,7 +145,7 @@ PRUNING = (
      "is_ours = change is ObservedChange.OURS\n        handlers = self._find", "is_ours = True\n        handlers = self._find"),
     ("replies are not put into stores", STORES, "        self._unconfirmed.add(key)\n        return True", "        return True"),
     ("late events replace replies", STORES,
-     "is_late = known is not None and is_newer(known, body) and not is_next", "is_late = False"),
+     'if is_taken or event["type"] is None:', "if True:"),
     ("deletions are not remembered", STORES,
      "            self._remember_deletion(key, None)\n", ""),
     ("what is relisted is not compared", STORES,

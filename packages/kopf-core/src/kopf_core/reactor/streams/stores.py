@@ -146,10 +146,9 @@ class ObjectStore(Mapping[ObjectKey, RawBody]):
             self._deleted.pop(key, None)  # objects without uids can be created again
             # Streams bring states in order, even if versions are not; but they can be late.
             is_next = event["type"] is not None and key not in self._unconfirmed
-            is_late = known is not None and is_newer(known, body) and not is_next
-            if not is_late and (known is None or not is_same(known, body)):
-                self._set(key, body, is_next=is_next)
-            if not is_late or event["type"] is None:
+            is_known = known is not None and is_same(known, body)
+            is_taken = is_known or self._set(key, body, is_next=is_next)
+            if is_taken or event["type"] is None:
                 self._unconfirmed.discard(key)
 
     def on_listed(self) -> None:
