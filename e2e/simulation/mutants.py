@@ -35,7 +35,7 @@ TESTS = {
     "seen states": ("seen_states", "missed_changes", "cycles", "steps", "subhandling"),
     "pruning": ("stores", "desired", "observed"),
     "finalizers": ("reconciliation", "lingering", "forgetting", "absence", "steps", "running"),
-    "former": ("governing", "headroom", "leadership", "lingering", "absence", "pausing", "exiting"),
+    "former": ("governing", "headroom", "interruptions", "lingering", "absence"),
 }
 """The unit tests that are tried for the mutants of each part: files, or folders of the engines."""
 
