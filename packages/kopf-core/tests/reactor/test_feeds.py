@@ -9,6 +9,7 @@ import pytest
 from idleness import until
 
 from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.structs.parts import ALL_OBJECTS
 from kopf_cogs.structs.resources import Resource
 from kopf_core.reactor.streams import feeds
 from kopf_core.reactor.streams import pool as pooling
@@ -24,7 +25,7 @@ MERGE = "application/merge-patch+json"
 class Collector:
     """A subscriber that remembers the events of one namespace."""
 
-    shard_selector = ""
+    part = ALL_OBJECTS
 
     def __init__(self, journal: Any, namespace: str) -> None:
         self.journal = journal
@@ -327,7 +328,7 @@ async def test_o_a_renewed_namespace_renews_all_by_one_list(spaces: Spaces, jour
 class Model:
     """Checks the events of one namespace: what exists, and that no state comes back."""
 
-    shard_selector = ""
+    part = ALL_OBJECTS
 
     def __init__(self, namespace: str) -> None:
         self.namespace = namespace

@@ -8,6 +8,7 @@ import pytest
 from idleness import until
 
 from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.structs.parts import ALL_OBJECTS
 from kopf_cogs.structs.resources import Resource
 from kopf_core.reactor.streams import pool as pooling
 from kopf_core.reactor.streams.informers import StreamKey
@@ -24,7 +25,7 @@ class Collector:
     def __init__(self, journal: Any, error: BaseException | None = None) -> None:
         self.journal = journal
         self.error = error
-        self.shard_selector = ""
+        self.part = ALL_OBJECTS
 
     def on_event(self, key: Any, event: Any) -> None:
         error, self.error = self.error, None

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kopf_cogs.clients import errors, quarantine, session
-from kopf_cogs.structs import resources
+from kopf_cogs.structs import parts, resources
 
 if TYPE_CHECKING:
     from kopf_cogs.configs.settings import WatchingSettings
@@ -21,13 +21,17 @@ def collect_selectors(
     resource: resources.Resource,
     selector: str | None = None,
     name: str | None = None,
+    part: parts.Part = parts.ALL_OBJECTS,
 ) -> dict[str, str]:
     """The parameters for those objects only that are served; ``selector`` is one more of labels.
 
     With ``name``, only the object of this name is served.
     """
-    shards = settings.shard_selectors.collect(resource)
-    labels = [*settings.label_selectors.collect(resource), *([selector] if selector else [])]
+    shards = [*filter(None, [part.shards]), *settings.shard_selectors.collect(resource)]
+    labels = [
+        *settings.label_selectors.collect(resource),
+        *filter(None, [selector, part.labels]),
+    ]
     fields = [
         *settings.field_selectors.collect(resource),
         *([f"metadata.name={name}"] if name else []),

@@ -37,7 +37,7 @@ from kopf_cogs.clients.forming import FormedState
 from kopf_cogs.clients.stream_state import EventSink as EventSink
 from kopf_cogs.clients.stream_state import Phase
 from kopf_cogs.configs.forms import WHOLE, Form
-from kopf_cogs.structs import bodies, credentials, resources
+from kopf_cogs.structs import bodies, credentials, parts, resources
 
 if TYPE_CHECKING:
     from kopf_cogs.configs.settings import OperatorSettings
@@ -76,8 +76,8 @@ class Reflector:
     ``selector`` is one more label selector for this stream only.
     ``form`` is what is made of the objects before anything else is done with them.
     With ``name``, only that object is reflected.
-    ``choose_shards`` gives the ``shardSelector`` for each request, unless the settings have one.
-    It is a mere wish: most servers ignore it. To get more objects than before, run anew.
+    ``choose_part`` gives the part of the objects for each request.
+    To get more objects than before, run anew.
     ``on_reversed`` is told when the versions went back, as after a restoration from a backup:
     before any of the older objects come, if they are listed.
     ``on_forbidden`` is told that it is not permitted, instead of the log, once while it lasts.
@@ -94,7 +94,7 @@ class Reflector:
         selector: str | None = None,
         form: Form = WHOLE,
         name: str | None = None,
-        choose_shards: Callable[[], str] = lambda: "",
+        choose_part: Callable[[], parts.Part] = lambda: parts.ALL_OBJECTS,
         on_reversed: Callable[[], None] = lambda: None,
         on_forbidden: Callable[[errors.APIForbiddenError], None] | None = None,
         logger: stream_state.Logger = logger,
@@ -113,8 +113,8 @@ class Reflector:
         self._selector = selector
         self._form = form
         self._name = name
-        self._choose_shards = choose_shards
-        self._requested_shards: str | None = None
+        self._choose_part = choose_part
+        self._requested: parts.Part | None = None
         self._shards_refused = False
         self._connection: asyncio.Timeout | None = None
         self._on_forbidden = on_forbidden
@@ -155,15 +155,15 @@ class Reflector:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether other shards were requested than are to be requested now."""
-        return self._requested_shards not in (None, self._get_shards())
+        """Whether another part was requested than is to be requested now."""
+        return self._requested not in (None, self._get_part())
 
     def report_absence(self) -> None:
         """Report the deletions of all known objects. Not to be called while it runs."""
         self._state.report_absence()
 
     def forget(self, key: stream_state.KnownKey) -> None:
-        """Do not report when this object is deleted: it is in a shard that is not requested."""
+        """Do not report when this object is deleted: it is in a part that is not requested."""
         self._state.forget(key)
 
     def reconnect(self) -> None:
@@ -367,14 +367,18 @@ class Reflector:
         return self._settings.initial_streaming and not self._streaming_refused
 
     def _make_selectors(self) -> dict[str, str]:
-        shards = self._requested_shards = self._get_shards()
-        found = listing.collect_selectors(
-            self._settings, self._resource, self._selector, self._name
+        part = self._requested = self._get_part()
+        return listing.collect_selectors(
+            self._settings, self._resource, self._selector, self._name, part
         )
-        return {"shardSelector": shards, **found} if shards else found
 
-    def _get_shards(self) -> str:
-        return "" if self._shards_refused else self._choose_shards()
+    @property
+    def _requested_shards(self) -> str:
+        return "" if self._requested is None else self._requested.shards
+
+    def _get_part(self) -> parts.Part:
+        part = self._choose_part()
+        return part._replace(shards="") if self._shards_refused else part
 
     def _make_params(self, version: str | None) -> dict[str, str]:
         params = self._make_selectors() | {"watch": "true", "allowWatchBookmarks": "true"}
@@ -430,7 +434,11 @@ class Reflector:
                 self._relist()
             case errors.APIForbiddenError():
                 self._handle_refusal(exc)
-            case _ if self._requested_shards and "shard selector" in (exc.message or ""):
+            case _ if (
+                self._requested
+                and self._requested.shards
+                and "shard selector" in (exc.message or "")
+            ):
                 self._shards_refused = True
                 self._complain(f"{self._title} cannot be selected by shards: {exc}")
             case errors.APIClientError() if self._is_streaming() and exc.status in (400, 422):

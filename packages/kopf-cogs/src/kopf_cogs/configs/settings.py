@@ -157,6 +157,9 @@ class ShardingSettings(SettingsGroup):
     name: str | None = None
     """The name of the Leases; ``None`` if there is one replica, and it handles all objects."""
 
+    ring: str | None = None
+    """The ``ControllerRing`` of kubernetes-controller-sharding of which this is a shard, if any."""
+
     namespace: str | None = None
     """The namespace of the Leases; by default, that of the pod, or of the current context."""
 

@@ -48,6 +48,7 @@ BACKOFFS = (0.5, 1.0)
 @click.option("--standalone", is_flag=True, default=None, help="Ignore all other operators.")
 @click.option("--lease", metavar="NAME[@NAMESPACE]", help="The Lease to elect a leader by.")
 @click.option("--shards", metavar="NAME[@NAMESPACE]", help="The Leases to share objects by.")
+@click.option("--ring", metavar="NAME[@NAMESPACE]", help="The ControllerRing to be a shard of.")
 @click.option("-m", "--module", "modules", multiple=True, help="Import a module (repeatable).")
 @click.option(
     "-f",
@@ -175,7 +176,8 @@ def _decide_on_leader(operator: OperatorOptions, account: Account | None) -> Non
     leasing, sharding = operator.settings.leasing, operator.settings.sharding
     for group in (leasing, sharding):
         group.namespace = group.namespace or _choose_namespace(account, operator)
-        operator.settings.peering.standalone |= group.name is not None
+    names = (leasing.name, sharding.name, sharding.ring)
+    operator.settings.peering.standalone |= any(name is not None for name in names)
 
 
 async def _find(

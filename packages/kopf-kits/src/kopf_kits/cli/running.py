@@ -87,6 +87,11 @@ DEV_PRIORITY = 666
     help="Share the objects among the replicas by Leases with this name; all replicas work.",
 )
 @click.option(
+    "--ring",
+    metavar="NAME[@NAMESPACE]",
+    help="Be a shard of this ControllerRing of kubernetes-controller-sharding.",
+)
+@click.option(
     "--processes",
     type=click.IntRange(min=1),
     default=1,
@@ -116,8 +121,9 @@ def run(controls: CLIControls, /, **options: Any) -> None:
     names = {field.name for field in dataclasses.fields(Choices)}
     choices = Choices(**{name: options.pop(name) for name in names})
     _check_usage(choices, options)
-    if options["shards"]:
-        _check_shards(choices, options)
+    for way in ("shards", "ring"):
+        if options[way]:
+            _check_shards(way, choices, options)
     if options["clusters"]:
         _check_clusters(choices, options["clusters"])
     if choices.processes > 1:
@@ -171,10 +177,11 @@ def _check_usage(choices: Choices, options: Mapping[str, Any]) -> None:
         )
 
 
-def _check_shards(choices: Choices, options: Mapping[str, Any]) -> None:
+def _check_shards(way: str, choices: Choices, options: Mapping[str, Any]) -> None:
     others = {"lease": options["lease"], "peering": options["peering_name"], "once": choices.once}
+    others |= {"ring": options["ring"]} if way == "shards" else {}
     for name in [name for name, value in others.items() if value]:
-        raise click.UsageError(f"Use either --shards or --{name}, not both.")
+        raise click.UsageError(f"Use either --{way} or --{name}, not both.")
 
 
 def _check_clusters(choices: Choices, contexts: Collection[str]) -> None:
@@ -193,6 +200,7 @@ def _check_processes(controls: CLIControls, choices: Choices, options: Mapping[s
     others = {
         "lease": options["lease"],
         "shards": options["shards"],
+        "ring": options["ring"],
         "peering": options["peering_name"],
         "reload": choices.reload,
         "once": choices.once,

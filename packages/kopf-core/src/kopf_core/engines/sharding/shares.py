@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from kopf_cogs.structs.keys import ObjectKey
+from kopf_cogs.structs.parts import Part
 from kopf_core.actions.happenings import Happening
 from kopf_core.engines.sharding.hashing import find_shard, format_selector
 
@@ -61,9 +62,13 @@ class Share:
         self._find_shard = lru_cache(REMEMBERED)(find_shard)
 
     @property
-    def selector(self) -> str:
-        """The ``shardSelector`` of the objects in these shards."""
-        return format_selector(self.shards)
+    def part(self) -> Part:
+        """The objects in these shards, as servers can select them."""
+        return Part(shards=format_selector(self.shards))
 
     def has(self, key: ObjectKey) -> bool:
         return self._find_shard(key) in self.shards
+
+    def lapse(self) -> None:
+        """Have nothing anymore, as others can have everything."""
+        self.shards = frozenset()

@@ -1,5 +1,6 @@
 """Assembly: puts together the parts that handle the objects of one resource."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -119,14 +120,29 @@ class HandlingFactory:
             forget=reconciler.forget_unseen,
             absorb=reconciler.echoes.absorb,
         )
-        share = self._essentials.share
-        make = Intake if share is None else partial(SharedIntake, share=share)
-        return make(
+        return self._get_maker(stream.resource)(
             queue,
             indexer=self._make_indexer(stream.resource, handlers),
             readiness=self._readiness,
             is_handled=reconciler.is_handled,
             on_reversed=self._memories.doubt_versions,
+        )
+
+    def _get_maker(self, resource: Resource) -> Callable[..., Intake]:
+        share, settings = self._essentials.share, self._execution.settings
+        if share is None:
+            return Intake
+        if settings.sharding.ring is None:
+            return partial(SharedIntake, share=share)
+        # Their import takes time, and few operators need them.
+        from kopf_core.reactor.streams.ring_intake import RingIntake
+
+        return partial(
+            RingIntake,
+            share=share,
+            resource=resource,
+            memories=self._memories,
+            persistence=settings.persistence,
         )
 
     def _get_process(self, reconciler: Reconciler) -> Process:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import pathlib
+import re
 import uuid
 
 from kopf_cogs.aiokits.surroundings import get_chance
@@ -19,6 +20,12 @@ def make_identity() -> str:
     """The name of this operator among its replicas: the name of the pod, and a random part."""
     bits = get_chance().getrandbits(128)
     return f"{get_hostname()}_{uuid.UUID(int=bits, version=4)}"
+
+
+def make_shard_name() -> str:
+    """The name of this operator among the shards of a ring: a name of a Lease, and a label."""
+    host = re.sub("[^a-z0-9]+", "-", get_hostname().lower())[:52].strip("-") or "shard"
+    return f"{host}-{get_chance().getrandbits(40):010x}"
 
 
 async def detect_namespace(client: Client) -> str:

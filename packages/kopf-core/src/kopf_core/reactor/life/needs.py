@@ -94,6 +94,10 @@ def list_needs(
         for verb in ("get", "list", "create", "update", "delete"):  # their names are random
             right = Right(LEASES.group, LEASES.plural, verb)
             add(settings.sharding.namespace, right, "Replicas share the objects")
+    if settings.sharding.ring is not None and settings.sharding.namespace is not None:
+        for verb in ("get", "create", "update"):  # their names are random
+            right = Right(LEASES.group, LEASES.plural, verb)
+            add(settings.sharding.namespace, right, "This operator is a shard of a ring")
     return needs
 
 
@@ -106,6 +110,8 @@ def _list_kinds(
         handlers = registry.get_resource_handlers(kind, selectors.__contains__)
         if handlers and find_obstacle(kind, handlers) is None:
             yield from _list_handled(kind, handlers)
+            if settings.sharding.ring is not None:
+                yield from _need(kind, ["patch"], "Objects are given back to the sharder")
         yield from _list_reconciled(kind, selectors, registry, settings)
         if kind.group in PEERING_GROUPS and _is_peering(kind, settings):
             yield from _need(kind, [*WATCHING, "patch"], "Other operators are seen, and see this")

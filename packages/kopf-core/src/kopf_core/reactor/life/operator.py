@@ -217,6 +217,7 @@ class Operator:
             **self._make_endpoints(find_problems),
             **self._make_sources(),
             **self._make_end(),
+            **self._make_drains(),
         } | ({} if self._admission is None else {"admission": self._admission.run()})
 
     @property
@@ -273,6 +274,16 @@ class Operator:
         from kopf_core.reactor.life.quietness import Quietness
 
         return {"quietness": Quietness(self.essentials, self.handling, once).wait()}
+
+    def _make_drains(self) -> dict[str, Coroutine[Any, Any, None]]:
+        """Make the part that gives objects back to the sharder, if this is a shard of a ring."""
+        ring = self._replication.ring
+        if ring is None:
+            return {}
+        # Its import takes time, and few operators need it.
+        from kopf_core.reactor.life.ring_drains import Drains
+
+        return {"drains": Drains(ring, self.essentials.client, self._sharding.let_go).run()}
 
     def _make_endpoints(
         self, find_problems: Callable[[], Collection[str]]
@@ -374,7 +385,7 @@ class Operator:
 def _stand_alone(settings: OperatorSettings) -> None:
     """Take part in no peering and in no election: rehearsals do not concern other operators."""
     settings.peering.standalone = True
-    settings.leasing.name = settings.sharding.name = None
+    settings.leasing.name = settings.sharding.name = settings.sharding.ring = None
 
 
 def _log_stopped(title: str, left: Collection[asyncio.Task[Any]]) -> None:

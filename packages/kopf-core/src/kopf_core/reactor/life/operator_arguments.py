@@ -78,6 +78,9 @@ class OperatorArguments(TypedDict, total=False):
     burst: int | None
     """The number of requests at once after a quiet time: ``settings.networking.burst``."""
 
+    ring: str | None
+    """The ``ControllerRing`` to be a shard of: ``NAME``, or ``NAME@NAMESPACE`` of the Lease."""
+
     liveness_endpoint: str | None
     """Where to serve the probes, e.g. ``http://0.0.0.0:8080/healthz``."""
 
@@ -187,6 +190,9 @@ def adjust_settings(settings: OperatorSettings, given: OperatorArguments) -> Non
         leasing.namespace = namespace or leasing.namespace
     if (shards := given.get("shards")) is not None:
         settings.sharding.name, _, namespace = shards.partition("@")
+        settings.sharding.namespace = namespace or settings.sharding.namespace
+    if (ring := given.get("ring")) is not None:
+        settings.sharding.ring, _, namespace = ring.partition("@")
         settings.sharding.namespace = namespace or settings.sharding.namespace
     if (selector := given.get("namespace_selector")) is not None:
         settings.scanning.namespace_selector = selector

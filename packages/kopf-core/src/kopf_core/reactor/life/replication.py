@@ -7,24 +7,29 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from kopf_cogs.configs.settings import LeasingSettings
+from kopf_cogs.aiokits.clocks import Clock
+from kopf_cogs.configs.settings import LeasingSettings, ShardingSettings
 from kopf_core.engines.leasing.fences import Fence
 from kopf_core.engines.sharding.shares import Assigner
 from kopf_core.reactor.life.essentials import Essentials
-from kopf_core.reactor.life.lease_names import detect_namespace, make_identity
+from kopf_core.reactor.life.lease_names import detect_namespace, make_identity, make_shard_name
 
 if TYPE_CHECKING:  # its import takes time, and few operators need it
     from kopf_core.engines.sharding.replicas import Replica
+    from kopf_core.engines.sharding.rings import RingMember, RingShare
 
 logger = logging.getLogger("kopf.sharding")
 
 
 class Replication:
-    """Shares the objects with other replicas by Leases, if the settings name these."""
+    """Shares the objects with other replicas, if the settings name their Leases or their ring."""
 
     def __init__(self, essentials: Essentials) -> None:
         self._essentials = essentials
-        self._replica: Replica | None = None
+        self._replica: Replica | RingMember | None = None
+        self.ring: RingShare | None = None
+        """The objects that are ours by a ring, if this operator is a shard of a ring."""
+
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -34,8 +39,9 @@ class Replication:
 
     def start(self) -> Assigner | None:
         """Begin to take part, if it is needed; get the one who says what is to be handled here."""
-        if self._essentials.settings.sharding.name is not None:
-            self._begin()
+        sharding = self._essentials.settings.sharding
+        if sharding.name is not None or sharding.ring is not None:
+            self._begin(sharding)
         return self._replica
 
     async def run(self) -> None:
@@ -58,28 +64,37 @@ class Replication:
             return
         await self._replica.release(self._essentials.exit.limit)
 
-    def _begin(self) -> None:
-        from kopf_core.engines.sharding.replicas import Replica
-
-        essentials, sharding = self._essentials, self._essentials.settings.sharding
+    def _begin(self, sharding: ShardingSettings) -> None:
         settings = LeasingSettings(
             name=sharding.name,
             duration=sharding.duration,
             renew_deadline=sharding.renew_deadline,
             retry_period=sharding.retry_period,
         )
-        fence = essentials.client.fence = Fence(essentials.options.clock)
-        self._replica = Replica(
-            essentials.free_client,
-            settings,
-            identity=make_identity(),
-            clock=essentials.options.clock,
-            fence=fence,
-        )
+        clock = self._essentials.options.clock
+        fence = self._essentials.client.fence = Fence(clock)
+        make = self._make_replica if sharding.ring is None else self._join_ring
+        self._replica = make(settings, clock, fence)
         taking_part = self._take_part(self._replica, settings)
         self._task = asyncio.create_task(taking_part, name="kopf-replication")
 
-    async def _take_part(self, replica: "Replica", settings: LeasingSettings) -> None:
+    def _make_replica(self, settings: LeasingSettings, clock: Clock, fence: Fence) -> "Replica":
+        from kopf_core.engines.sharding.replicas import Replica
+
+        client, identity = self._essentials.free_client, make_identity()
+        return Replica(client, settings, identity=identity, clock=clock, fence=fence)
+
+    def _join_ring(self, settings: LeasingSettings, clock: Clock, fence: Fence) -> "RingMember":
+        from kopf_core.engines.sharding.rings import RingMember
+
+        ring = self._essentials.settings.sharding.ring or ""
+        settings.name = make_shard_name()
+        client = self._essentials.free_client
+        member = RingMember(client, settings, ring=ring, clock=clock, fence=fence)
+        self._essentials.share = self.ring = member.share
+        return member
+
+    async def _take_part(self, replica: "Replica | RingMember", settings: LeasingSettings) -> None:
         essentials, sharding = self._essentials, self._essentials.settings.sharding
         await essentials.vault.wait_for_readiness()
         sharding.namespace = sharding.namespace or await detect_namespace(essentials.client)

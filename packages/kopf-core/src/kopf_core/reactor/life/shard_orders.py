@@ -12,8 +12,9 @@ The assigner gives orders, which say which shards this process has.
 
 import asyncio
 import logging
-from collections.abc import Set
+from collections.abc import Callable, Set
 
+from kopf_cogs.structs.keys import ObjectKey
 from kopf_core.engines.sharding.hashing import find_shard
 from kopf_core.engines.sharding.shares import LAPSE, Assigner, Order, Share
 from kopf_core.reactor.life.essentials import Essentials
@@ -41,7 +42,8 @@ class Sharding:
         """Pause until the first order. To be called before anything is handled."""
         self._assigner = assigner
         if assigner is not None:
-            self._essentials.share = Share()
+            if self._essentials.share is None:
+                self._essentials.share = Share()
             await self._handling.governor.impose(PAUSE, Mode.COLD)
 
     async def run(self) -> None:
@@ -75,7 +77,7 @@ class Sharding:
 
     async def _stop_at_once(self, share: Share) -> None:
         """Forget everything, as after a restart: others can have handled the objects by then."""
-        share.shards = frozenset()
+        share.lapse()
         await self._handling.governor.impose(PAUSE, Mode.CUT)
         self._memories.restart(self._handling.background.restart())
         self._handling.orchestrator.forget_plans()
@@ -104,13 +106,17 @@ class Sharding:
 
     async def _leave(self, assigner: Assigner, share: Share, order: Order) -> None:
         """Let the work in the shards of others end, forget their objects, and confirm the order."""
+        await self.let_go(share.has)
+        self._handling.orchestrator.narrow(share.has)
+        assigner.confirm(order.round)
+
+    async def let_go(self, is_ours: Callable[[ObjectKey], bool]) -> None:
+        """Let the work on the objects of others end, and forget these objects."""
         background, orchestrator = self._handling.background, self._handling.orchestrator
         timeout = self._settings.queueing.exit_timeout
-        await asyncio.gather(orchestrator.leave(share.has), background.leave(share.has, timeout))
-        await background.leave(share.has, timeout)  # the last turns could start something
-        for key in [key for key in self._memories if not share.has(key)]:
+        await asyncio.gather(orchestrator.leave(is_ours), background.leave(is_ours, timeout))
+        await background.leave(is_ours, timeout)  # the last turns could start something
+        for key in [key for key in self._memories if not is_ours(key)]:
             background.forget(key)
             orchestrator.forget(key)
             self._memories.forget(key)
-        orchestrator.narrow(share.has)
-        assigner.confirm(order.round)

@@ -33,7 +33,7 @@ OBJECT_NAME = re.compile(
 """The names that the API permits for objects of most kinds, such as Leases."""
 
 MAX_LABEL = 63
-"""How long the value of a label can be."""
+"""How long the value of a label can be, and also its name without the prefix."""
 
 
 class SettingsError(Exception):
@@ -180,9 +180,11 @@ def check_settings(settings: OperatorSettings, logger: AnyLogger) -> None:
 
 def check_sharing(settings: OperatorSettings) -> None:
     """Prepare to be one of several processes, or raise :class:`SettingsError` if it cannot be."""
-    others = (settings.leasing.name, settings.sharding.name)
+    others = (settings.leasing.name, settings.sharding.name, settings.sharding.ring)
     if any(name is not None for name in others) or settings.peering.mandatory:
-        raise SettingsError("Use neither leases, nor shards, nor peering with several processes.")
+        raise SettingsError(
+            "Use neither leases, nor shards, nor peering, nor a ring with several processes."
+        )
     settings.peering.standalone = True  # the other processes are not to be waited for
 
 
@@ -194,33 +196,38 @@ def _check_leasing(settings: OperatorSettings) -> None:
         raise SettingsError(
             "Use either peering or leases, not both: they are two ways to choose who works."
         )
-    _check_name("leasing", leasing.name)
+    _check_name("leasing.name", leasing.name)
     peering.standalone = True
     _check_times("leasing", leasing)
 
 
 def _check_sharding(settings: OperatorSettings) -> None:
     sharding, peering = settings.sharding, settings.peering
-    if sharding.name is None:
+    if sharding.name is None and sharding.ring is None:
         return
+    if sharding.name is not None and sharding.ring is not None:
+        raise SettingsError("Use either shards or a ring, not both: each says who works on what.")
     if peering.mandatory or settings.leasing.name is not None:
+        way = "shards" if sharding.ring is None else "a ring"
         raise SettingsError(
-            "Use shards with neither peering nor a lease: with shards, all replicas work at once."
+            f"Use {way} with neither peering nor a lease: with {way}, all replicas work at once."
         )
-    _check_name("sharding", sharding.name)
-    if len(sharding.name) > MAX_LABEL:
+    field, kind = ("name", "Leases") if sharding.ring is None else ("ring", "rings")
+    name = getattr(sharding, field)
+    _check_name(f"sharding.{field}", name, kind)
+    if len(name) > MAX_LABEL:
         raise SettingsError(
-            f"settings.sharding.name is a value of labels: at most {MAX_LABEL} characters, "
-            f"not {sharding.name!r}."
+            f"settings.sharding.{field} is a part of labels: at most {MAX_LABEL} characters, "
+            f"not {name!r}."
         )
     peering.standalone = True
     _check_times("sharding", sharding)
 
 
-def _check_name(title: str, name: str) -> None:
+def _check_name(title: str, name: str, kind: str = "Leases") -> None:
     if not OBJECT_NAME.fullmatch(name):
         raise SettingsError(
-            f"settings.{title}.name must be a name of Leases in Kubernetes, such as "
+            f"settings.{title} must be a name of {kind} in Kubernetes, such as "
             f"'my-operator', not {name!r}."
         )
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 
 from kopf_cogs.structs.bodies import RawEvent
 from kopf_cogs.structs.keys import ObjectKey
+from kopf_cogs.structs.parts import ALL_OBJECTS
 from kopf_cogs.structs.versions import is_as_old
 from kopf_core.reactor.streams.informers import Informer, StreamKey
 
@@ -65,7 +66,7 @@ class Feed:
       its own stream has brought everything that the feed has brought.
     """
 
-    shard_selector = ""
+    part = ALL_OBJECTS
     """The subscribers of the informers drop the objects of other shards."""
 
     def __init__(self, source: Informer) -> None:
@@ -129,7 +130,7 @@ class Feed:
 class _Newcomer:
     """A namespace with its own stream, until this stream has brought all missed events."""
 
-    shard_selector = ""
+    part = ALL_OBJECTS
     """Everything that the feed has passed, so that nothing is missed."""
 
     def __init__(self, informer: Informer) -> None:

@@ -14,6 +14,7 @@ from kopf_cogs.configs.forms import WHOLE, Form
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import RawEvent
 from kopf_cogs.structs.keys import ObjectKey, object_key
+from kopf_cogs.structs.parts import ALL_OBJECTS, Part
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.versions import is_as_old
 
@@ -22,8 +23,8 @@ class Subscriber(Protocol):
     """A receiver of all objects of a kind, and of all their events."""
 
     @property
-    def shard_selector(self) -> str:
-        """Which objects are enough for it, if the server can select them; empty if it needs all.
+    def part(self) -> Part:
+        """Which objects are enough for it, if the server can select them.
 
         Other objects can come nevertheless. When more objects are needed than before, the stream
         is to be renewed.
@@ -103,7 +104,7 @@ class Informer:
             selector=stream.selector,
             form=stream.form,
             name=stream.name,
-            choose_shards=self._choose_shards,
+            choose_part=self._choose_part,
             on_reversed=self.on_reversed,
             on_forbidden=None if on_forbidden is None else partial(on_forbidden, stream),
         )
@@ -119,7 +120,7 @@ class Informer:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether other shards were requested than are needed now."""
+        """Whether another part was requested than is needed now."""
         return self._reflector.is_outdated
 
     @property
@@ -222,18 +223,18 @@ class Informer:
         self._subscribers = tuple(other for other in self._subscribers if other is not subscriber)
 
     def narrow(self, is_needed: Callable[[ObjectKey], bool]) -> None:
-        """Request only the needed shards, and forget the objects of others; nothing is listed."""
-        if self._choose_shards():
+        """Request only the needed part, and forget the objects of others; nothing is listed."""
+        if self._choose_part() != ALL_OBJECTS:
             for known, key in zip([*self._reflector.known], self.keys, strict=True):
                 if not is_needed(key):
                     self._reflector.forget(known)
             if self.is_outdated:
                 self._reflector.reconnect()
 
-    def _choose_shards(self) -> str:
+    def _choose_part(self) -> Part:
         """Which objects are enough for all subscribers."""
-        selectors = {subscriber.shard_selector for subscriber in self._subscribers}
-        return selectors.pop() if len(selectors) == 1 else ""
+        parts = {subscriber.part for subscriber in self._subscribers}
+        return parts.pop() if len(parts) == 1 else ALL_OBJECTS
 
     def on_event(self, event: RawEvent) -> None:
         key = object_key(self._resource, event["object"])
@@ -257,7 +258,7 @@ class Informer:
 class _Emptiness:
     """A subscriber that notices when there are no objects anymore."""
 
-    shard_selector = ""
+    part = ALL_OBJECTS
 
     def __init__(self, informer: Informer) -> None:
         self._informer = informer

@@ -7,6 +7,7 @@ from typing import Any
 
 from kopf_cogs.structs.bodies import RawEvent
 from kopf_cogs.structs.keys import ObjectKey
+from kopf_cogs.structs.parts import ALL_OBJECTS, Part
 from kopf_core.engines.indexing import ResourceIndexer
 from kopf_core.engines.sharding.shares import Share
 from kopf_core.reactor.streams.modes import MEANINGS, Mode
@@ -46,8 +47,8 @@ class Intake:
             readiness.hold(self)
 
     @property
-    def shard_selector(self) -> str:
-        return ""
+    def part(self) -> Part:
+        return ALL_OBJECTS
 
     def reach(self, mode: Mode) -> None:
         """Open or shut the queue as the mode says; never open it before all indices are full."""
@@ -119,11 +120,14 @@ class SharedIntake(Intake):
         self._share = share
 
     @property
-    def shard_selector(self) -> str:
-        return self._share.selector if self._indexer is None else ""
+    def part(self) -> Part:
+        return self._share.part if self._indexer is None else ALL_OBJECTS
 
     def on_event(self, key: ObjectKey, event: RawEvent) -> None:
-        if self._share.has(key):
+        if self._admits(key, event):
             super().on_event(key, event)
         elif self._indexer is not None:
             self._indexing.append((key, event, False))
+
+    def _admits(self, key: ObjectKey, event: RawEvent) -> bool:
+        return self._share.has(key)

@@ -12,6 +12,7 @@ from typing import Any
 from kopf_cogs.configs.forms import Form
 from kopf_cogs.structs.bodies import RawBody, RawEvent
 from kopf_cogs.structs.keys import ObjectKey, object_key
+from kopf_cogs.structs.parts import ALL_OBJECTS
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.selectors import Selector
 from kopf_cogs.structs.versions import is_same
@@ -223,7 +224,7 @@ class _Watcher:
         readiness.hold(self)
         view.unlisted.add(namespace)
 
-    shard_selector = ""
+    part = ALL_OBJECTS
 
     def on_event(self, key: ObjectKey, event: RawEvent) -> None:
         self._view.on_event(key, event)

@@ -17,6 +17,7 @@ from kopf_cogs.clients.retries import Backoff
 from kopf_cogs.configs.forms import Form, FormError
 from kopf_cogs.structs.bodies import RawBody, RawEvent
 from kopf_cogs.structs.keys import ObjectKey, object_key
+from kopf_cogs.structs.parts import ALL_OBJECTS
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.versions import is_same
 from kopf_core.engines.desired.sources import Name, ObservedChange
@@ -233,7 +234,7 @@ class _WatchedObject:
         await self._pool.unsubscribe(self._key, self)
         await self._pool.release_store(self._key)
 
-    shard_selector = ""
+    part = ALL_OBJECTS
 
     def on_event(self, key: ObjectKey, event: RawEvent) -> None:
         change = ObservedChange.GONE if event["type"] == "DELETED" else ObservedChange.OTHERS
@@ -334,7 +335,7 @@ class _MetadataWatch:
     async def close(self) -> None:
         await self._pool.unsubscribe(self._key, self)
 
-    shard_selector = ""
+    part = ALL_OBJECTS
 
     def on_event(self, key: ObjectKey, event: RawEvent) -> None:
         metadata = event["object"]["metadata"]

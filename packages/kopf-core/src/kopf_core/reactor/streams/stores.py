@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 
 from kopf_cogs.structs.bodies import RawBody, RawEvent
 from kopf_cogs.structs.keys import ObjectKey, object_key
+from kopf_cogs.structs.parts import ALL_OBJECTS
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.versions import is_as_old, is_newer, is_same
 from kopf_core.engines.desired.ownership import get_owners, is_leaving
@@ -132,7 +133,7 @@ class ObjectStore(Mapping[ObjectKey, RawBody]):
 
     # What comes from the stream.
 
-    shard_selector = ""
+    part = ALL_OBJECTS
 
     def on_event(self, key: ObjectKey, event: RawEvent) -> None:
         body = event["object"]
