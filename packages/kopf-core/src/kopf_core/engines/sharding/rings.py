@@ -65,6 +65,9 @@ class RingShare(Share):
 
         self._shard_label = f"shard.{PREFIX}/{ring}"
         self._drain_label = f"drain.{PREFIX}/{ring}"
+        self.labels = self._shard_label, self._drain_label
+        """The labels of the sharder on the objects."""
+
         self.foreign: set[ObjectKey] = set()
         """The objects in our streams that are not ours, or not anymore."""
 
@@ -105,20 +108,13 @@ class RingShare(Share):
 
         It does nothing if the sharder has changed its mind, or if this is another object.
         """
-        uid, assigned, drained = (
-            f"/metadata/{path}"
-            for path in ("uid", *(f"labels/{one.replace('/', '~1')}" for one in self._labels))
-        )
+        assigned, drained = (f"/metadata/labels/{one.replace('/', '~1')}" for one in self.labels)
         return [
-            {"op": "test", "path": uid, "value": body["metadata"].get("uid")},
+            {"op": "test", "path": "/metadata/uid", "value": body["metadata"].get("uid")},
             {"op": "test", "path": assigned, "value": self.name},
             {"op": "remove", "path": assigned},
             {"op": "remove", "path": drained},
         ]
-
-    @property
-    def _labels(self) -> tuple[str, str]:
-        return self._shard_label, self._drain_label
 
 
 class RingMember:

@@ -87,11 +87,15 @@ class Replication:
     def _join_ring(self, settings: LeasingSettings, clock: Clock, fence: Fence) -> "RingMember":
         from kopf_core.engines.sharding.rings import RingMember
 
-        ring = self._essentials.settings.sharding.ring or ""
+        essentials, ring = self._essentials, self._essentials.settings.sharding.ring or ""
         settings.name = make_shard_name()
-        client = self._essentials.free_client
+        client = essentials.free_client
         member = RingMember(client, settings, ring=ring, clock=clock, fence=fence)
-        self._essentials.share = self.ring = member.share
+        essentials.share = self.ring = member.share
+        # The labels of the sharder are not changes of the objects.
+        storage = essentials.settings.persistence.diffbase_storage
+        labels = [("metadata", "labels", label) for label in member.share.labels]
+        storage.ignored_fields = [*dict.fromkeys([*storage.ignored_fields, *labels])]
         return member
 
     async def _take_part(self, replica: "Replica | RingMember", settings: LeasingSettings) -> None:
