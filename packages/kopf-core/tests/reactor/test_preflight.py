@@ -298,6 +298,26 @@ def test_o_names_that_leases_can_have_are_accepted(group, name):
 @pytest.mark.parametrize(
     ("group", "name", "value", "text"),
     [
+        ("leasing", "name", "x", "Use a ring with neither peering nor a lease"),
+        ("peering", "mandatory", True, "Use a ring with neither peering nor a lease"),
+        ("sharding", "name", "x", "Use either shards or a ring, not both"),
+        ("sharding", "ring", "", "settings.sharding.ring must be a name of rings"),
+        ("sharding", "ring", "My_Ring", "settings.sharding.ring must be a name of rings"),
+        ("sharding", "ring", "x" * 64, "at most 63 characters"),
+        ("sharding", "retry_period", 9, "retry_period < renew_deadline < duration"),
+    ],
+)
+def test_o_senseless_settings_of_rings_are_refused(group, name, value, text):
+    settings = OperatorSettings()
+    settings.sharding.ring = "mine"
+    setattr(getattr(settings, group), name, value)
+    with pytest.raises(SettingsError, match=text):
+        check_settings(settings, logger)
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "value", "text"),
+    [
         ("leasing", "name", "x", "Use shards with neither peering nor a lease"),
         ("peering", "mandatory", True, "Use shards with neither peering nor a lease"),
         ("sharding", "name", "x" * 64, "at most 63 characters"),

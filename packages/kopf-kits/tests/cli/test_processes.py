@@ -554,6 +554,7 @@ def patch(cluster: SandboxThread, name: str, value: str) -> None:
     [
         ('settings.leasing.name = "x"', "neither leases, nor shards, nor peering"),
         ('settings.sharding.name = "x"', "neither leases, nor shards, nor peering"),
+        ('settings.sharding.ring = "x"', "nor a ring with several processes"),
         ("settings.peering.mandatory = True", "neither leases, nor shards, nor peering"),
     ],
 )
@@ -567,7 +568,7 @@ def test_o_what_several_processes_cannot_do_is_refused(running, cluster, code, t
 
 @pytest.mark.parametrize(
     "options",
-    [["--lease=x"], ["--shards=x"], ["--peering=x"], ["--reload"], ["--once"]],
+    [["--lease=x"], ["--shards=x"], ["--ring=x"], ["--peering=x"], ["--reload"], ["--once"]],
     ids=str,
 )
 def test_o_what_does_not_go_with_processes_is_refused(options):

@@ -195,6 +195,10 @@ def test_n_lease_peering_and_webhooks_are_permitted(write):
     assert leases["metadata"]["namespace"] == "ns"
     verbs = ["get", "list", "create", "update", "delete"]
     assert get_rules(leases) == {"leases.coordination.k8s.io": verbs}
+    role, leases = write(code, "-A", "--ring", "mine@ns")
+    assert leases["metadata"]["namespace"] == "ns"
+    assert get_rules(leases) == {"leases.coordination.k8s.io": ["get", "create", "update"]}
+    assert "patch" in get_rules(role)["kopfexamples.kopf.dev"]
     [role] = write(code, "-A", "--peering", "mine", "--no-startup")
     assert get_rules(role)["clusterkopfpeerings.kopf.dev"] == ["list", "watch", "patch"]
     assert hooks not in get_rules(role)

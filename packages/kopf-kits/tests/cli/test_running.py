@@ -99,6 +99,7 @@ def test_s8_handlers_registered_by_other_means_are_fine(
         (["--shards=mine@ns"], "shards", "mine@ns"),
         (["--qps=0.5"], "qps", 0.5),
         (["--burst=40"], "burst", 40),
+        (["--ring=mine@ns"], "ring", "mine@ns"),
         (["--namespace-selector=tenant in (a, b)"], "namespace_selector", "tenant in (a, b)"),
         (["-P", "peers"], "peering_name", "peers"),
         (["-L", "http://:8080/healthz"], "liveness_endpoint", "http://:8080/healthz"),
@@ -223,14 +224,22 @@ def test_wrong_usage(called: dict[str, Any], handlers: str, args: list[str]) -> 
     assert not called
 
 
-@pytest.mark.parametrize("other", ["--lease=a", "--peering=a", "--once"])
+@pytest.mark.parametrize(
+    ("way", "other"),
+    [
+        *((way, other) for way in ("--shards", "--ring") for other in ("--lease=a", "--once")),
+        ("--shards", "--peering=a"),
+        ("--ring", "--peering=a"),
+        ("--shards", "--ring=a"),
+    ],
+)
 def test_o_what_does_not_go_with_shards_is_refused(
-    called: dict[str, Any], handlers: str, other: str
+    called: dict[str, Any], handlers: str, way: str, other: str
 ) -> None:
-    result = invoke("-A", "--shards=a", other, handlers)
+    result = invoke("-A", f"{way}=a", other, handlers)
     assert result.exit_code == 2
     name = other.partition("=")[0]
-    assert f"Use either --shards or {name}, not both." in result.output
+    assert f"Use either {way} or {name}, not both." in result.output
     assert not called
 
 
