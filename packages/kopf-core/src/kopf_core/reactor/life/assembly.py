@@ -135,8 +135,10 @@ class HandlingFactory:
         if settings.sharding.ring is None:
             return partial(SharedIntake, share=share)
         # Their import takes time, and few operators need them.
+        from kopf_core.engines.sharding.rings import RingShare
         from kopf_core.reactor.streams.ring_intake import RingIntake
 
+        assert isinstance(share, RingShare)
         return partial(
             RingIntake,
             share=share,
