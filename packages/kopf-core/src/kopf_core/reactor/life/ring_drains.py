@@ -1,6 +1,6 @@
 """Drains: a shard of a ring gives objects away, and tells the sharder when nothing works on them.
 
-Objects that are drained together are left together. Those that come later do not wait for them.
+Objects that are drained together are left together. Later drains do not wait for them.
 """
 
 import asyncio
