@@ -94,6 +94,9 @@ def test_n_wrong_templates_are_refused(template: str) -> None:
             {"clusters": {"secret": "s", "contexts": ["a"]}, "webhooks": {"enabled": True}},
             "neither webhooks nor",
         ),
+        ({"ring": "web", "shards": True}, "either a ring"),
+        ({"ring": "web", "peering": "default"}, "either a ring"),
+        ({"ring": "web", "processes": 2}, "either a ring"),
     ],
 )
 def test_n_the_chart_refuses_senseless_values(values: dict[str, Any], text: str) -> None:
@@ -183,6 +186,20 @@ def test_o_replicas_of_the_chart_can_share_the_objects(replicas: int) -> None:
     assert deployment["spec"]["strategy"] == {"type": "RollingUpdate"}
     [role] = [one for one in objects if one["metadata"]["name"] == "mine-own" and "rules" in one]
     verbs = ["get", "list", "create", "update", "delete"]
+    group, kinds = ["coordination.k8s.io"], ["leases"]
+    assert role["rules"] == [{"apiGroups": group, "resources": kinds, "verbs": verbs}]
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_o_replicas_of_the_chart_can_be_shards_of_a_ring(replicas: int) -> None:
+    objects = render_chart({"ring": "web", "replicas": replicas}, name="mine", namespace="ns")
+    [deployment] = [one for one in objects if one["kind"] == "Deployment"]
+    args = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert "--ring=web" in args
+    assert not [arg for arg in args if "lease" in arg]
+    assert deployment["spec"]["strategy"] == {"type": "RollingUpdate"}
+    [role] = [one for one in objects if one["metadata"]["name"] == "mine-own" and "rules" in one]
+    verbs = ["get", "create", "update"]
     group, kinds = ["coordination.k8s.io"], ["leases"]
     assert role["rules"] == [{"apiGroups": group, "resources": kinds, "verbs": verbs}]
 
