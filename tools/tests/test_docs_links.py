@@ -15,6 +15,7 @@ OWN = re.compile(r"https://github\.com/nolar/kopf/(?:blob|tree|raw)/main/([^#\s]
 HOSTED = re.compile(r"https://nolar\.github\.io/kopf/(?:([\w/-]+)\.html)?")
 EXTERNAL = {
     "https://github.com/MagicStack/uvloop",
+    "https://github.com/timebertt/kubernetes-controller-sharding",
     "https://kmock.readthedocs.io/",
     "https://kubernetes.io/docs/concepts/architecture/controller/",
     "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/",
