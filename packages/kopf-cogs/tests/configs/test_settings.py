@@ -43,6 +43,7 @@ DEFAULTS = {
     "leasing.release_on_exit": True,
     "leasing.exit_on_loss": False,
     "sharding.name": None,
+    "sharding.ring": None,
     "sharding.namespace": None,
     "sharding.duration": 15.0,
     "sharding.renew_deadline": 10.0,

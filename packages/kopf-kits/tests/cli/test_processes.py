@@ -200,10 +200,13 @@ configure(log_format="%(levelname)s %(message)-90s.")
     ids=["full", "plain", "json", "reconfigured"],
 )
 def test_q_the_lines_of_the_logs_name_the_process(cluster, running, text, options):
-    names = {f"obj-{i}" for i in range(10)}
-    create(cluster, names)
+    names: set[str] = set()
     with running(2, text, *options) as operator:
-        operator.read_names(names)
+        while len({*operator.get_pids("handles")}) < 2:  # the second process can start late
+            new = {f"obj-{len(names) + i}" for i in range(10)}
+            create(cluster, new)
+            names |= new
+            operator.read_names(names)
         operator.process.send_signal(signal.SIGTERM)
         assert operator.finish() == 0
     lines = [line for line in operator.path.read_text().splitlines() if "'fn' succeeded" in line]
