@@ -32,7 +32,6 @@ class Drains:
         self._share = share
         self._client = client
         self._let_go = let_go
-        self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
         """Leave objects for as long as the shard has its Lease."""
