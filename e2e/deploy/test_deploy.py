@@ -39,6 +39,7 @@ VALUES: dict[str, dict[str, Any]] = {
     "replicas": {"kinds": KINDS, "replicas": 3},
     "processes": {"kinds": KINDS, "processes": 3},
     "shards": {"kinds": KINDS, "shards": True, "replicas": 3},
+    "ring": {"kinds": KINDS, "ring": "web", "replicas": 3},
     "clusters": {
         "clusters": {"secret": "kubeconfigs", "contexts": ["east", "west"]},
         "requests": {"qps": 0.5, "burst": 40},
@@ -210,7 +211,7 @@ async def test_chart(api: Api, helm: str, name: str, tmp_path: Path) -> None:
     assert ("ConfigMap" in kinds) == (name == "source")
     assert ("Service" in kinds) == (name == "webhooks")
     roles = {"namespaces": 2, "replicas": 1, "shards": 1, "webhooks": 1, "available": 1}
-    roles["least-available"] = 1
+    roles |= {"ring": 1, "least-available": 1}
     assert kinds.count("Role") == roles.get(name, 0)
     assert ("PodDisruptionBudget" in kinds) == (name in ("available", "least-available"))
     assert ("PodMonitor" in kinds) == (name == "monitored")
