@@ -505,3 +505,29 @@ async def test_n5_models_of_pydantic_are_yielded() -> None:
 async def test_n2_classes_with_no_definition_are_refused() -> None:
     with pytest.raises(TypeError, match=r"There is no @kopf.resource on Spec"):
         kopf.on.create(Spec)
+
+
+@dataclasses.dataclass(frozen=True)
+class AssertedSpec:
+    replicas: int
+
+    def __post_init__(self) -> None:
+        if self.replicas >= 10:
+            raise AssertionError("too many replicas")
+
+
+async def test_n_repairs_of_what_was_asserted_are_handled_at_once(
+    websites: Any, calls: Calls, caplog: pytest.LogCaptureFixture
+) -> None:
+    @kopf.on.create(Website, registry=websites.registry)
+    def fn(spec: AssertedSpec, **_: Any) -> None:
+        calls(spec.replicas)
+
+    async with websites.operating():
+        await websites.apply(replicas=10)
+        obj = await websites.wait(websites.kind, "web", check=is_invalid)
+        assert get_condition(obj)["message"] == "The object is invalid: spec: too many replicas"
+        await websites.patch(replicas=2)
+        await calls.until(len)
+    assert calls == [2]
+    assert not [one for one in caplog.records if "filters" in one.getMessage()]

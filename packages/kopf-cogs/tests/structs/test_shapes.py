@@ -139,6 +139,52 @@ def test_checks_of_classes_are_problems_too() -> None:
     assert [*map(str, model.parse({"number": 2}).problems)] == ["is too big"]
 
 
+FAILURES = [
+    (ValueError("is too big"), "is too big"),
+    (AssertionError("is too big"), "is too big"),
+    (AssertionError(), "AssertionError"),
+    (KeyError("low"), "KeyError: 'low'"),
+    (ZeroDivisionError("division by zero"), "ZeroDivisionError: division by zero"),
+]
+
+
+@pytest.mark.parametrize(("error", "text"), FAILURES)
+def test_n_checks_that_fail_in_any_way_are_problems(error: Exception, text: str) -> None:
+    @dataclasses.dataclass
+    class Checked:
+        number: int
+
+        def __post_init__(self) -> None:
+            raise error
+
+    model = find_model(Checked)
+    assert model is not None
+    assert [*map(str, model.parse({"number": 2}).problems)] == [text]
+
+
+def test_n_validators_that_fail_in_any_way_are_problems() -> None:
+    class Checked(pydantic.BaseModel):  # type: ignore[misc,name-defined]
+        number: int
+
+        @pydantic.model_validator(mode="before")
+        @classmethod
+        def check(cls, value: Any) -> Any:
+            return value["low"]
+
+    model = find_model(Checked)
+    assert model is not None
+    assert [*map(str, model.parse({"number": 2}).problems)] == ["KeyError: 'low'"]
+
+
+def test_n_objects_that_are_nested_too_deep_are_invalid() -> None:
+    raw: dict[str, Any] = {"name": "x"}
+    for _ in range(300):
+        raw = {"name": "x", "children": [raw]}
+    model = find_model(Tree)
+    assert model is not None
+    assert [*map(str, model.parse(raw).problems)] == ["is nested too deep"]
+
+
 def test_strict_models_take_dates_of_json() -> None:
     class Strict(pydantic.BaseModel, strict=True):  # type: ignore[misc,name-defined]
         at: datetime.datetime

@@ -83,7 +83,10 @@ class Model:
     def parse(self, raw: Any) -> Parsed:
         """Make an instance of the value of JSON, which is never modified through that instance."""
         problems = Problems()
-        value = self.read(json_copy(raw), (), problems)
+        try:
+            value = self.read(json_copy(raw), (), problems)
+        except RecursionError:
+            return Parsed(raw, None, [Problem((), "is nested too deep")])
         return Parsed(raw, value, problems)
 
     def take(self, parsed: Parsed) -> Any:

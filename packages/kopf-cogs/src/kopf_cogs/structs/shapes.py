@@ -131,8 +131,16 @@ class _Dataclass:
             return None
         try:
             return self._cls(**given)
-        except (ValueError, TypeError) as e:  # of its own checks, e.g. in ``__post_init__()``
-            return problems.add(where, str(e))
+        except Exception as e:  # of its own checks, e.g. in ``__post_init__()``
+            return problems.add(where, _explain(e))
+
+
+def _explain(error: Exception) -> str:
+    """The text of a failed check. If it is no text for people, the class of the error helps."""
+    text, name = str(error), type(error).__name__
+    if isinstance(error, ValueError | TypeError | AssertionError):
+        return text or name
+    return f"{name}: {text}" if text else name
 
 
 def _get_init_fields(cls: Any) -> list[dataclasses.Field[Any]]:
@@ -150,10 +158,10 @@ def _make_pydantic(cls: Any) -> Reader:
 
                 return validator.validate_json(jsons.dumps(value))
             return validator.validate_python(value)
-        except ValueError as e:
+        except Exception as e:  # of pydantic, or of the validators of users
             errors: Any = getattr(e, "errors", None)
-            if errors is None:
-                return problems.add(where, str(e))
+            if not callable(errors):
+                return problems.add(where, _explain(e))
             for error in errors(include_url=False, include_context=False, include_input=False):
                 problems.add((*where, *error["loc"]), str(error["msg"]))
         return None
