@@ -8,7 +8,8 @@ import decimal
 import enum
 import ipaddress
 import uuid
-from typing import Annotated, Any, Literal, NewType, TypedDict
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, Generic, Literal, NewType, TypedDict, TypeVar
 
 import pytest
 
@@ -18,6 +19,7 @@ from kopf_cogs.structs.quantities import Quantity, parse_duration
 from kopf_cogs.structs.shapes import Shapes, write
 
 pydantic = pytest.importorskip("pydantic")
+TypeAliasType = pytest.importorskip("typing_extensions").TypeAliasType
 
 Percents = NewType("Percents", int)
 
@@ -46,6 +48,42 @@ class Model(pydantic.BaseModel):  # type: ignore[misc,name-defined]
 class Holder:
     model: Model
     shown: Annotated[str, Name("displayName")] = ""
+
+
+T = TypeVar("T")
+Trees = TypeAliasType("Trees", dict[str, Tree])
+
+
+@dataclasses.dataclass
+class Page(Generic[T]):
+    items: list[T]
+    first: T | None = None
+
+
+@dataclasses.dataclass
+class ColorPage(Page[Color]):
+    number: int = 1
+
+
+@dataclasses.dataclass
+class TitledPage(Page[Color], Generic[T]):
+    title: T | None = None
+
+
+@dataclasses.dataclass
+class Disk:
+    kind: Literal["disk"]
+    size: int
+
+
+@dataclasses.dataclass
+class Share:
+    kind: Literal["share"]
+
+
+@dataclasses.dataclass
+class Fixed:
+    size: Final[Quantity]
 
 
 UTC = datetime.UTC
@@ -85,6 +123,18 @@ VALUES = [
     (Model, {"number": 2, "at": "2026-01-02T12:00:00Z"}, Model(number=2, at=NOON)),
     (Holder, {"model": {"number": 1}, "displayName": "x"}, Holder(Model(number=1), "x")),
 ]
+RICH_VALUES = [
+    (Page[Color], {"items": ["red"], "first": "blue"}, Page([Color.RED], Color.BLUE)),
+    (ColorPage, {"items": ["red"], "first": "blue"}, ColorPage([Color.RED], Color.BLUE)),
+    (TitledPage[int], {"items": ["red"], "title": 5}, TitledPage([Color.RED], None, 5)),
+    (list[Page[Page[int]]], [{"items": [{"items": [1]}]}], [Page([Page([1])])]),
+    (Trees, {"a": {"name": "x"}}, {"a": Tree("x")}),
+    (Fixed, {"size": "1.5Gi"}, Fixed(Quantity("1.5Gi"))),
+    (Literal[Color.RED], "red", Color.RED),
+    (dict[Color, int], {"red": 1}, {Color.RED: 1}),
+    (Mapping[str, Tree], {"a": {"name": "x"}}, {"a": Tree("x")}),
+    (Disk | Share, {"kind": "share"}, Share("share")),
+]
 
 
 @pytest.mark.parametrize(("annotation", "raw", "expected"), VALUES)
@@ -94,6 +144,76 @@ def test_values_are_read(annotation: Any, raw: Any, expected: Any) -> None:
     assert not problems
     assert value == expected
     assert type(value) is type(expected)
+
+
+@pytest.mark.parametrize(("annotation", "raw", "expected"), RICH_VALUES)
+def test_n_values_are_of_the_types_that_are_said(annotation: Any, raw: Any, expected: Any) -> None:
+    problems = Problems()
+    value = Shapes().find(annotation)(raw, (), problems)
+    assert not problems
+    assert value == expected
+    assert write(value) == write(expected)
+
+
+def test_n_keys_are_written_as_values() -> None:
+    assert write({Color.RED: Color.BLUE}) == {"red": "blue"}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "raw", "text"),
+    [
+        (Disk | Share, {"kind": "disk", "size": "x"}, "size: must be an integer, not 'x'"),
+        (dict[Color, int], {"green": 1}, "green: must be one of 'red', 'blue', not 'green'"),
+        (Literal[Color.RED], "blue", "must be one of 'red', not 'blue'"),
+    ],
+)
+def test_n_the_problem_is_where_the_mistake_is(annotation: Any, raw: Any, text: str) -> None:
+    problems = Problems()
+    Shapes().find(annotation)(raw, (), problems)
+    assert "; ".join(map(str, problems)) == text
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [Page[int], Trees, Mapping[str, Tree], Sequence[Model], Annotated[Trees, "x"], set[Page[int]]],
+)
+def test_n_models_inside_of_other_types_are_found(annotation: Any) -> None:
+    assert find_model(annotation) is not None
+
+
+@dataclasses.dataclass
+class Set:
+    names: set[str]
+
+
+class ModelOfSet(pydantic.BaseModel):  # type: ignore[misc,name-defined]
+    names: set[str]
+
+
+@pytest.mark.parametrize("cls", [Set, ModelOfSet])
+def test_n_sets_are_written_in_the_same_order_by_all_processes(cls: Any) -> None:
+    names = [f"{number:03}" for number in range(100)]
+    assert write(cls(names=set(names))) == {"names": names}
+
+
+class Computed(pydantic.BaseModel):  # type: ignore[misc,name-defined]
+    number: int
+
+    @pydantic.computed_field(alias="theDouble")  # type: ignore[prop-decorator]
+    @property
+    def double(self) -> int:
+        return self.number * 2
+
+
+@dataclasses.dataclass
+class HolderOfComputed:
+    one: Computed
+    more: dict[str, list[Computed]]
+
+
+def test_n_computed_fields_are_not_written() -> None:
+    value = HolderOfComputed(Computed(number=1), {"a": [Computed(number=2)]})
+    assert write(value) == {"one": {"number": 1}, "more": {"a": [{"number": 2}]}}
 
 
 @pytest.mark.parametrize(

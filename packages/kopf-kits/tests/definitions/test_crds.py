@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import enum
 import math
 import uuid
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, Generic, Literal, TypeVar
 
 import pytest
 
@@ -33,6 +34,43 @@ class Base:
 @dataclasses.dataclass
 class Tree:
     children: list[Tree]
+
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass
+class Page(Generic[T]):
+    items: list[T]
+    first: T | None = None
+
+
+@dataclasses.dataclass
+class Pages(Page[str]):
+    number: Final[int] = 1
+
+
+class Tag(enum.StrEnum):
+    DISK = "disk"
+    SHARE = "share"
+
+
+@dataclasses.dataclass
+class Disk:
+    kind: Literal[Tag.DISK]
+    size: int
+
+
+@dataclasses.dataclass
+class Share:
+    kind: Literal[Tag.SHARE]
+
+
+@dataclasses.dataclass
+class RichSpec:
+    numbers: Page[Page[int]]
+    pages: Pages
+    volumes: list[Disk | Share]
 
 
 def declare(name: str, base: type = Base, **options: Any) -> type:
@@ -141,6 +179,34 @@ def test_two_models_of_one_version_are_refused() -> None:
     models = [declare("websites.example.com/v1"), declare("websites.example.com/v1")]
     with pytest.raises(DefinitionError, match=r"websites.example.com/v1: there are two models"):
         make_definitions(models)
+
+
+def test_n_parameters_of_classes_and_members_of_enumerations_are_known() -> None:
+    @dataclasses.dataclass
+    class Rich:
+        spec: RichSpec
+
+    definition = make_one(declare("sites.example.com/v1", Rich))
+    root = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    fields = root["properties"]["spec"]["properties"]
+    numbers = {
+        "type": "object",
+        "properties": {
+            "items": {"type": "array", "items": {"type": "integer"}},
+            "first": {"type": "integer", "nullable": True},
+        },
+        "required": ["items"],
+    }
+    assert fields["numbers"]["properties"]["items"] == {"type": "array", "items": numbers}
+    assert fields["pages"]["properties"] == {
+        "items": {"type": "array", "items": {"type": "string"}},
+        "first": {"type": "string", "nullable": True},
+        "number": {"type": "integer", "default": 1},
+    }
+    assert fields["volumes"]["items"]["oneOf"] == [
+        {"properties": {"kind": {"enum": ["disk"]}}, "required": ["kind", "size"]},
+        {"properties": {"kind": {"enum": ["share"]}}, "required": ["kind"]},
+    ]
 
 
 def test_recursive_types_are_refused() -> None:

@@ -9,15 +9,16 @@ from __future__ import annotations
 import copy
 import dataclasses
 import types
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Union, get_args, get_origin
 
 from kopf_cogs.structs.dicts import json_copy
+from kopf_cogs.structs.hints import open_alias
 
 if TYPE_CHECKING:  # most of the operators do without them
     from kopf_cogs.structs.shapes import Reader
 
-_ORIGINS = (list, dict, tuple, Union, types.UnionType)
+_UNIONS = (Union, types.UnionType)
 _STANDARD = frozenset({"apiVersion", "kind", "metadata"})
 
 
@@ -162,23 +163,38 @@ def make_merge_patch(old: Any, new: Any) -> dict[str, Any]:
 
 
 def _unwrap(annotation: Any) -> Any:
-    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+    """The type with no markers, and with no names."""
+    while True:
+        is_marked = get_origin(annotation) is Annotated
+        inner = get_args(annotation)[0] if is_marked else open_alias(annotation)
+        if inner is annotation:
+            return annotation
+        annotation = inner
 
 
 def _strip(annotation: Any) -> Any:
     """The class itself, with no ``Annotated`` and ``Optional``; or the container of those."""
     annotation = _unwrap(annotation)
-    if get_origin(annotation) in (Union, types.UnionType):
+    if get_origin(annotation) in _UNIONS:
         members = [arg for arg in get_args(annotation) if arg is not type(None)]
         return _strip(members[0]) if len(members) == 1 else annotation
-    return annotation
+    origin = get_origin(annotation)
+    return origin if is_model(origin) else annotation
 
 
-def _mentions_model(annotation: Any) -> bool:
-    annotation = _unwrap(annotation)
-    if get_origin(annotation) in _ORIGINS:
-        return any(_mentions_model(arg) for arg in get_args(annotation))
-    return is_model(annotation)
+def _mentions_model(annotation: Any, known: tuple[Any, ...] = ()) -> bool:
+    inner = _unwrap(annotation)
+    origin = get_origin(inner)
+    if is_model(origin or inner):
+        return True
+    if annotation in known or not (origin in _UNIONS or _is_container(origin)):
+        return False
+    known = (*known, annotation)  # aliases can refer to themselves
+    return any(_mentions_model(arg, known) for arg in get_args(inner))
+
+
+def _is_container(origin: Any) -> bool:
+    return isinstance(origin, type) and issubclass(origin, Iterable)
 
 
 def _is_frozen(cls: Any) -> bool:

@@ -16,9 +16,10 @@ import ipaddress
 import types
 import typing
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, NamedTuple, Union, get_args, get_origin
 
+from kopf_cogs.structs.hints import list_hints, open_alias
 from kopf_cogs.structs.markers import Name
 from kopf_cogs.structs.models import Problems, Where, is_model, is_pydantic
 from kopf_cogs.structs.quantities import Quantity, format_duration, parse_duration
@@ -41,23 +42,29 @@ class Shapes:
             return self._find_union(args)
         if origin is Literal:
             return _make_choice(args)
-        if isinstance(annotation, typing.NewType):
-            return self.find(annotation.__supertype__)
+        if open_alias(annotation) is not annotation:
+            return self._find_alias(annotation)
+        if is_model(origin or annotation):
+            return self._find_model(annotation, origin or annotation)
         if origin is not None:
             return self._find_container(origin, args)
-        if is_model(annotation):
-            return self._find_model(annotation)
         return _find_plain(annotation)
 
-    def _find_model(self, cls: Any) -> Reader:
-        if cls not in self._known:
+    def _find_alias(self, annotation: Any) -> Reader:
+        if annotation not in self._known:  # aliases can refer to themselves, as classes can
+            self._known[annotation] = lambda *args: self._known[annotation](*args)
+            self._known[annotation] = self.find(open_alias(annotation))
+        return self._known[annotation]
+
+    def _find_model(self, annotation: Any, cls: Any) -> Reader:
+        if annotation not in self._known:
             if is_pydantic(cls):
-                self._known[cls] = _make_pydantic(cls)
+                self._known[annotation] = _make_pydantic(cls)
             else:
-                shape = self._known[cls] = _Dataclass(cls)
-                hints = typing.get_type_hints(cls, include_extras=True)
+                shape = self._known[annotation] = _Dataclass(cls)
+                hints = list_hints(annotation)
                 shape.fields = [_Field.of(f, hints[f.name], self) for f in _get_init_fields(cls)]
-        return self._known[cls]
+        return self._known[annotation]
 
     def _find_union(self, args: Iterable[Any]) -> Reader:
         members = [arg for arg in args if arg is not type(None)]
@@ -66,7 +73,7 @@ class Shapes:
         def read(value: Any, where: Where, problems: Problems) -> Any:
             if value is None and is_optional:
                 return None
-            for reader in readers:
+            for reader in _choose(readers, value):
                 found = Problems()
                 result = reader(value, where, found)
                 if not found:
@@ -80,7 +87,8 @@ class Shapes:
         if not isinstance(origin, type):
             return _read_anything
         if issubclass(origin, collections.abc.Mapping):
-            return _make_mapping(self.find(args[1] if len(args) > 1 else Any))
+            key, value = args if len(args) == 2 else (str, Any)
+            return _make_mapping(self._find_key(key), self.find(value))
         if issubclass(origin, collections.abc.Iterable) and not issubclass(origin, str | bytes):
             items = [arg for arg in args if arg is not Ellipsis]
             if origin is tuple and len(items) != 1:
@@ -89,6 +97,16 @@ class Shapes:
             return _make_list(self.find(items[0] if items else Any), make)
         return _read_anything
 
+    def _find_key(self, key: Any) -> Reader:
+        """Keys are texts, so keys of numbers remain texts: no schema permits them anyway."""
+        return _read_anything if key in (str, int, float, bool) else self.find(key)
+
+
+def _choose(readers: Sequence[Reader], value: Any) -> Sequence[Reader]:
+    """Those classes of a union that the tags of the value name; all of them if they name none."""
+    fitting = [one for one in readers if not isinstance(one, _Dataclass) or one.fits(value)]
+    return fitting or readers
+
 
 class _Field(NamedTuple):
     """A field of a dataclass, and how it is named in JSON."""
@@ -96,13 +114,15 @@ class _Field(NamedTuple):
     name: str
     key: str
     is_required: bool
+    is_tag: bool
     read: Reader
 
     @classmethod
     def of(cls, field: dataclasses.Field[Any], hint: Any, shapes: Shapes) -> _Field:
         missing = dataclasses.MISSING
         is_required = field.default is missing and field.default_factory is missing
-        return cls(field.name, get_key(field.name, hint), is_required, shapes.find(hint))
+        is_tag = get_origin(hint) is Literal
+        return cls(field.name, get_key(field.name, hint), is_required, is_tag, shapes.find(hint))
 
 
 def get_key(name: str, hint: Any) -> str:
@@ -117,6 +137,14 @@ class _Dataclass:
     def __init__(self, cls: Any) -> None:
         self._cls = cls
         self.fields: list[_Field] = []
+
+    def fits(self, value: Any) -> bool:
+        """Whether the object names this class among others, by its fields of a few values."""
+        problems = Problems()
+        for field in self.fields:
+            if field.is_tag and isinstance(value, Mapping) and field.key in value:
+                field.read(value[field.key], (), problems)
+        return not problems
 
     def __call__(self, value: Any, where: Where, problems: Problems) -> Any:
         if not isinstance(value, Mapping):
@@ -169,11 +197,14 @@ def _make_pydantic(cls: Any) -> Reader:
     return read
 
 
-def _make_mapping(read_value: Reader) -> Reader:
+def _make_mapping(read_key: Reader, read_value: Reader) -> Reader:
     def read(value: Any, where: Where, problems: Problems) -> Any:
         if not isinstance(value, Mapping):
             return problems.expect(where, "an object", value)
-        return {key: read_value(item, (*where, key), problems) for key, item in value.items()}
+        return {
+            read_key(key, (*where, key), problems): read_value(item, (*where, key), problems)
+            for key, item in value.items()
+        }
 
     return read
 
@@ -190,10 +221,14 @@ def _make_list(read_item: Reader, make: Callable[[Iterable[Any]], Any]) -> Reade
 
 
 def _make_choice(choices: tuple[Any, ...]) -> Reader:
+    """Of ``Literal``; members of enumerations are there as they are in Python."""
+    plain = [choice.value if isinstance(choice, enum.Enum) else choice for choice in choices]
+
     def read(value: Any, where: Where, problems: Problems) -> Any:
-        if any(type(value) is type(choice) and value == choice for choice in choices):
-            return value
-        return problems.expect(where, f"one of {', '.join(map(repr, choices))}", value)
+        for choice, expected in zip(choices, plain, strict=True):
+            if type(value) is type(expected) and value == expected:
+                return choice
+        return problems.expect(where, f"one of {', '.join(map(repr, plain))}", value)
 
     return read
 
@@ -298,9 +333,11 @@ def write(value: Any) -> Any:
         case bytes():
             return base64.b64encode(value).decode("ascii")
         case Mapping():
-            return {key: write(item) for key, item in value.items()}
-        case list() | tuple() | set() | frozenset():
+            return {write(key): write(item) for key, item in value.items()}
+        case list() | tuple():
             return [write(item) for item in value]
+        case set() | frozenset():  # each process has its own order of texts
+            return sorted(map(write, value), key=repr)
     return str(value) if isinstance(value, _TEXTS) else value
 
 
@@ -315,20 +352,29 @@ def write_sparsely(value: Any) -> Any:
 
 
 def _leave_out(written: Any, value: Any) -> None:
+    for one, inner in _walk(written, value):
+        if isinstance(one, dict) and is_model(type(inner)):
+            for key, name, default in _list_defaults(type(inner)):
+                if default is None and getattr(inner, name) is None:
+                    one.pop(key, None)
+
+
+def _walk(written: Any, value: Any) -> Iterator[tuple[Any, Any]]:
+    """All parts of what is written, with what they are written of."""
+    yield written, value
+    pairs: Iterable[tuple[Any, Any]] = ()
     match written, value:
+        case _ if getattr(type(value), "__pydantic_root_model__", False):
+            pairs = [(written, value.root)]
         case {}, _ if is_model(type(value)):
-            for key, name, default in _list_defaults(type(value)):
-                inner = getattr(value, name)
-                if inner is None and default is None:
-                    written.pop(key, None)
-                else:
-                    _leave_out(written.get(key), inner)
+            known = _list_defaults(type(value))
+            pairs = [(written.get(key), getattr(value, name)) for key, name, _ in known]
         case ({}, Mapping()) if len(written) == len(value):
-            for one, inner in zip(written.values(), value.values(), strict=True):
-                _leave_out(one, inner)
+            pairs = zip(written.values(), value.values(), strict=True)
         case ([*_], list() | tuple()) if len(written) == len(value):
-            for one, inner in zip(written, value, strict=True):
-                _leave_out(one, inner)
+            pairs = zip(written, value, strict=True)
+    for one, inner in pairs:
+        yield from _walk(one, inner)
 
 
 def _list_defaults(cls: Any) -> Iterable[tuple[str, str, Any]]:
@@ -344,6 +390,24 @@ def _list_defaults(cls: Any) -> Iterable[tuple[str, str, Any]]:
 
 
 def _write_pydantic(value: Any) -> Any:
+    written = _dump(value)
+    for one, inner in _walk(written, value):
+        if isinstance(one, dict):
+            for name, field in _list_computed(type(inner)):
+                one.pop(field.alias or name, None)
+        if isinstance(one, list) and isinstance(inner, set | frozenset):
+            one.sort(key=repr)  # each process has its own order of texts
+    return written
+
+
+def _list_computed(cls: Any) -> Iterable[tuple[str, Any]]:
+    """The fields that are properties: models do not read them, so no definition has them."""
+    if not is_pydantic(cls):
+        return ()
+    return [(name, one.info) for name, one in cls.__pydantic_decorators__.computed_fields.items()]
+
+
+def _dump(value: Any) -> Any:
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json", by_alias=True)
     from kopf_cogs.helpers import jsons

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, Final
 
+from kopf_cogs.structs.hints import list_hints, open_alias
 from kopf_cogs.structs.markers import Default, Description, Example, Name, Title
 from kopf_kits.definitions.docstrings import describe_fields
 from kopf_kits.definitions.errors import SchemaError
@@ -62,40 +63,30 @@ def is_root_model(cls: Any) -> bool:
     return bool(getattr(cls, "__pydantic_root_model__", False))
 
 
-def read_structure(cls: type, variables: Mapping[Any, Any] | None = None) -> Structure:
-    """Read the fields of the model.
+def read_structure(annotation: Any) -> Structure:
+    """Read the fields of the model, be it a class or a class with parameters: ``Page[int]``.
 
     Raises :class:`SchemaError` if it is no model, or if the types of its fields are not known.
     """
+    cls = typing.get_origin(annotation) or annotation
     if not is_model(cls):
         kinds = "neither a dataclass, nor a typed dictionary, nor a model of pydantic"
         raise SchemaError(f"{cls.__name__} is {kinds}.")
     if _is_pydantic(cls):
         return _read_pydantic(cls)
     reader = _read_typed_dict if _is_typed_dict(cls) else _read_dataclass
-    fields = tuple(reader(cls, _get_hints(cls)))
-    if variables:
-        fields = tuple(
-            dataclasses.replace(field, type=variables.get(field.type, field.type))
-            for field in fields
-        )
-    return Structure(fields)
+    return Structure(tuple(reader(cls, _get_hints(annotation, cls))))
 
 
 def unwrap(type_: Any) -> tuple[Any, tuple[Any, ...]]:
     """Take the markers off the type, through aliases and new types; the outer ones come last."""
     markers: tuple[Any, ...] = ()
     while True:
-        origin = typing.get_origin(type_)
-        if origin is Annotated:
+        if typing.get_origin(type_) is Annotated:
             type_, inner = type_.__origin__, tuple(type_.__metadata__)
             markers = (*inner, *markers)
-        elif type(type_).__name__ == "TypeAliasType":
-            type_ = type_.__value__
-        elif isinstance(type_, typing.NewType):
-            type_ = type_.__supertype__
-        elif getattr(origin, "__name__", getattr(origin, "_name", "")) in _QUALIFIERS:
-            type_ = typing.get_args(type_)[0]
+        elif (opened := open_alias(type_)) is not type_:
+            type_ = opened
         else:
             return type_, tuple(flatten(markers))
 
@@ -133,9 +124,9 @@ class DiscriminatedBy:
     field: Any
 
 
-def _get_hints(cls: type) -> dict[str, Any]:
+def _get_hints(annotation: Any, cls: type) -> dict[str, Any]:
     try:
-        return typing.get_type_hints(cls, include_extras=True)
+        return list_hints(annotation)
     except (NameError, TypeError, AttributeError) as e:
         raise SchemaError(f"{cls.__name__}: the types of its fields cannot be read: {e}") from None
 

@@ -25,7 +25,7 @@ class Place:
 
     root: str
     path: str = ""
-    parents: tuple[type, ...] = ()
+    parents: tuple[Any, ...] = ()
     dialect: Dialect = Dialect()
 
     def field(self, name: str) -> Place:
@@ -34,14 +34,14 @@ class Place:
     def items(self, mark: str = "[]") -> Place:
         return dataclasses.replace(self, path=f"{self.path}{mark}")
 
-    def inside(self, cls: type, dialect: Dialect | None) -> Place:
+    def inside(self, type_: Any, dialect: Dialect | None) -> Place:
         """Go into a structure. Raises :class:`SchemaError` if we are in such a one already."""
-        if cls in self.parents:
+        if type_ in self.parents:
             raise self.error(
-                f"{cls.__name__} contains itself, and there are no recursive schemas in "
+                f"{show(type_)} contains itself, and there are no recursive schemas in "
                 "Kubernetes; mark the field with kopf.schema.Schemaless()."
             )
-        parents = (*self.parents, cls)
+        parents = (*self.parents, type_)
         return dataclasses.replace(self, parents=parents, dialect=dialect or self.dialect)
 
     def error(self, text: str) -> SchemaError:

@@ -145,7 +145,7 @@ def _walk(
     origin = typing.get_origin(type_)
     if is_model(origin or type_):
         if type_ not in parents:
-            for field in read_structure(origin or type_).fields:
+            for field in read_structure(type_).fields:
                 inner = (*path, field.name)
                 for marker in field.markers:
                     if isinstance(marker, DefaultFrom):

@@ -72,7 +72,7 @@ def make_scalar(type_: Any, markers: Iterable[Any], place: Place) -> Schema | No
     if not isinstance(type_, type):
         return None
     if issubclass(type_, enum.Enum):
-        return make_enum([member.value for member in type_], place)
+        return make_enum(type_, place)
     if issubclass(type_, datetime.timedelta) and has_go_notation(markers, place):
         return {"type": "string", "format": "duration", "pattern": DURATION_PATTERN}
     if type_ is bytes and place.dialect.utf8:
@@ -94,7 +94,8 @@ def has_go_notation(markers: Iterable[Any], place: Place) -> bool:
 
 def make_enum(values: Iterable[Any], place: Place) -> Schema:
     """The schema of a few values, all of the same type, but possibly of ``null``."""
-    listed = list(dict.fromkeys(values))
+    plain = [value.value if isinstance(value, enum.Enum) else value for value in values]
+    listed = list(dict.fromkeys(plain))
     types = {type(value) for value in listed if value is not None}
     schemas = {bool: "boolean", int: "integer", float: "number", str: "string"}
     schema: Schema

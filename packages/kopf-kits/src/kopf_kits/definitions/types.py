@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections.abc
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final, Literal, Union
 
 from kopf_cogs.structs import markers as known
@@ -109,8 +109,7 @@ def _make_by_type(type_: Any, markers: tuple[Any, ...], place: Place) -> Schema:
         (field,) = read_structure(type_).fields
         return make_schema(field.type, field.markers, place)
     if is_model(origin or type_):
-        parameters = getattr(origin, "__parameters__", ())
-        return make_structure(origin or type_, place, dict(zip(parameters, args, strict=False)))
+        return make_structure(type_, place)
     schema = make_scalar(type_, markers, place)
     return _make_container(type_, origin or type_, args, place) if schema is None else schema
 
@@ -175,10 +174,11 @@ def _make_mapping(args: tuple[Any, ...], place: Place) -> Schema:
     return schema
 
 
-def make_structure(cls: type, place: Place, variables: Mapping[Any, Any] | None = None) -> Schema:
+def make_structure(type_: Any, place: Place) -> Schema:
     """The schema of a model, with all its fields. Raises :class:`SchemaError`."""
-    structure = read_structure(cls, variables)
-    place = place.inside(cls, structure.dialect)
+    cls = typing.get_origin(type_) or type_
+    structure = read_structure(type_)
+    place = place.inside(type_, structure.dialect)
     schema: Schema = {"type": "object"}
     if text := describe_class(cls):
         schema["description"] = text
