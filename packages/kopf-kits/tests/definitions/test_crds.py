@@ -9,6 +9,7 @@ import math
 import uuid
 from typing import Annotated, Any, Final, Generic, Literal, TypeVar
 
+import pydantic
 import pytest
 
 import kopf
@@ -207,6 +208,65 @@ def test_n_parameters_of_classes_and_members_of_enumerations_are_known() -> None
         {"properties": {"kind": {"enum": ["disk"]}}, "required": ["kind", "size"]},
         {"properties": {"kind": {"enum": ["share"]}}, "required": ["kind"]},
     ]
+
+
+@dataclasses.dataclass(frozen=True)
+class First:
+    version: Literal[1]
+    number: int = 1
+    made: int = dataclasses.field(init=False, default=2)
+
+
+@dataclasses.dataclass(frozen=True)
+class Second:
+    version: Literal[2]
+
+
+@dataclasses.dataclass
+class TaggedSpec:
+    one: First | Second
+    default: First = dataclasses.field(default_factory=lambda: First(1))
+    unique: set[Second] = dataclasses.field(default_factory=set)
+
+
+def get_spec(spec: type) -> dict[str, Any]:
+    base = dataclasses.make_dataclass("Base", [("spec", spec)])
+    definition = make_one(declare("sites.example.com/v1", base))
+    root = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    fields: dict[str, Any] = root["properties"]["spec"]["properties"]
+    return fields
+
+
+def test_n_tags_of_unions_have_the_type_of_their_values() -> None:
+    tag = get_spec(TaggedSpec)["one"]["properties"]["version"]
+    assert tag == {"type": "integer", "enum": [1, 2]}
+
+
+def test_n_fields_that_classes_make_by_themselves_are_not_in_definitions() -> None:
+    default = get_spec(TaggedSpec)["default"]
+    assert [*default["properties"]] == ["version", "number"]
+    assert default["default"] == {"version": 1, "number": 1}
+
+
+def test_n_items_of_sets_are_compared_as_a_whole() -> None:
+    unique = get_spec(TaggedSpec)["unique"]
+    assert unique["x-kubernetes-list-type"] == "set"
+    assert unique["items"]["x-kubernetes-map-type"] == "atomic"
+
+
+def test_n_limits_that_are_no_json_are_refused() -> None:
+    spec = dataclasses.make_dataclass("S", [("a", Annotated[float, schema.Limits(le=math.inf)])])
+    with pytest.raises(SchemaError, match=r"spec\.a: the limit le=inf is no number of JSON"):
+        get_spec(spec)
+
+
+def test_n_fields_that_are_written_by_another_name_are_refused() -> None:
+    class Aliased(pydantic.BaseModel):
+        number: int = pydantic.Field(validation_alias="theNumber")
+
+    text = "number: it is read as 'theNumber', but written as 'number'"
+    with pytest.raises(SchemaError, match=text):
+        get_spec(Aliased)
 
 
 def test_recursive_types_are_refused() -> None:

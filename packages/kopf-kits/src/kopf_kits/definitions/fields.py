@@ -178,12 +178,23 @@ def _get_alias(cls: type, name: str, info: Any) -> str:
     alias = info.validation_alias or info.alias or name
     if not isinstance(alias, str):
         raise SchemaError(f"{cls.__name__}.{name}: only one name can be its alias in Kubernetes.")
+    written = info.serialization_alias or name
+    if written != alias:
+        raise SchemaError(
+            f"{cls.__name__}.{name}: it is read as {alias!r}, but written as {written!r}. "
+            "Take Field(alias=...), which is for both."
+        )
     return alias
+
+
+def list_init_fields(cls: Any) -> list[dataclasses.Field[Any]]:
+    """The fields of a dataclass that objects have; all others are made by the class."""
+    return [field for field in dataclasses.fields(cls) if field.init]
 
 
 def _read_dataclass(cls: Any, hints: dict[str, Any]) -> Iterator[ModelField]:
     texts = describe_fields(cls)
-    for field in dataclasses.fields(cls):
+    for field in list_init_fields(cls):
         type_, markers = unwrap(hints[field.name])
         factory: Callable[[], Any] | Any = field.default_factory
         default = field.default if factory is MISSING else _make_default(factory)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -53,6 +54,8 @@ def _add_foreign(schema: Schema, marker: Any, place: Place) -> None:
 
 
 def _add_bound(schema: Schema, name: str, bound: Any, place: Place) -> None:
+    if isinstance(bound, float) and not math.isfinite(bound):
+        raise place.error(f"the limit {name}={bound!r} is no number of JSON: leave it out.")
     if schema.get("type") not in ("integer", "number"):
         add_rule(schema, {"rule": _compare(schema, name, bound, place)})
     elif name == "multiple_of":

@@ -12,7 +12,7 @@ from typing import Any
 
 from kopf_cogs.structs.quantities import format_duration
 from kopf_kits.definitions.errors import SchemaError
-from kopf_kits.definitions.fields import read_structure
+from kopf_kits.definitions.fields import list_init_fields, read_structure
 from kopf_kits.definitions.places import Place
 
 
@@ -45,7 +45,7 @@ def _dump(value: Any, schema: Mapping[str, Any], place: Place) -> dict[str, Any]
     known = schema.get("properties") or {}
     found = {}
     fields = read_structure(type(value)).fields
-    for attribute, field in zip(dataclasses.fields(value), fields, strict=True):
+    for attribute, field in zip(list_init_fields(type(value)), fields, strict=True):
         item = getattr(value, attribute.name)
         if item is not None:
             found[field.name] = make_plain(item, known.get(field.name) or {}, place)

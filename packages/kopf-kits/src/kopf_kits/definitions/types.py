@@ -139,6 +139,8 @@ def _make_container(type_: Any, origin: Any, args: tuple[Any, ...], place: Place
         return _make_tuple(args, place)
     if isinstance(origin, type) and issubclass(origin, collections.abc.Set):
         items = _make_items(args, place)
+        if items.get("type") == "object":  # the API compares only whole items of sets
+            items["x-kubernetes-map-type"] = "atomic"
         return {"type": "array", "x-kubernetes-list-type": "set", "items": items}
     if isinstance(origin, type) and issubclass(origin, collections.abc.Iterable):
         return {"type": "array", "items": _make_items(args, place)}

@@ -86,7 +86,7 @@ def merge_variants(variants: Sequence[Variant], chosen: Any, place: Place) -> Sc
         name: _merge_property(name, variants, place.field(name)) for name in names if name != key
     }
     merged_tags = list(dict.fromkeys(value for values in tags for value in values))
-    tag: Schema = {"type": "string", "enum": merged_tags}
+    tag: Schema = {**_get_structure(variants[0].properties[key]), "enum": merged_tags}
     rules = [rule for variant in variants for rule in _make_rules(variant, key)]
     return {
         "type": "object",
