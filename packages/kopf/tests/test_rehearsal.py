@@ -124,6 +124,17 @@ async def test_n5_deletions_are_rehearsed_to_their_end(websites: Any) -> None:
     assert await websites.names() == ["old"]
 
 
+async def test_n_changes_by_cleanup_handlers_are_predicted(websites: Any) -> None:
+    @kopf.on.cleanup(registry=websites.registry)
+    async def fn(**_: Any) -> None:
+        await kopf.api.create(place("last"))
+
+    since = websites.now
+    once = await run(websites, dry_run=True)
+    assert find_commits(websites, since) == []
+    assert show(once) == {"configmaps/last": (False, True)}
+
+
 async def test_n5_changes_after_a_deletion_do_not_undo_it(websites: Any) -> None:
     called: list[str] = []
 

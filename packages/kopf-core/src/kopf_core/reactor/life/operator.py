@@ -123,8 +123,10 @@ class Operator:
                     await self._serve()
             finally:
                 self.handling.happenings.close()
-                self._report()
-                await self._shut_down()
+                try:
+                    await self._shut_down()
+                finally:
+                    self._report()  # cleanup handlers can change objects, too
                 _log_stopped("Root", [])
                 self._log_hung()
             self.exit.check()
