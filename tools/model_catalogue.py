@@ -12,7 +12,7 @@ import enum
 import functools
 import ipaddress
 import uuid
-from typing import Annotated, Any, Literal, NewType
+from typing import Annotated, Any, Generic, Literal, NewType, TypeVar
 
 import pydantic
 from hypothesis import strategies as st
@@ -23,6 +23,7 @@ from typing_extensions import TypedDict
 from kopf import schema
 
 Schema = dict[str, Any]
+T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,6 +95,31 @@ class StrictArchive(pydantic.BaseModel, extra="forbid"):
     path: str
 
 
+class Mixed(enum.Enum):
+    ONE = 1
+    WORD = "word"
+    NOTHING = None
+
+
+class First(pydantic.BaseModel):
+    version: Literal[1]
+    x: int
+
+
+class Second(pydantic.BaseModel):
+    version: Literal[2]
+
+
+class Key(pydantic.BaseModel, frozen=True):
+    x: int
+
+
+@dataclasses.dataclass
+class Page(Generic[T]):
+    items: list[T]
+    first: T | None = None
+
+
 @dataclasses.dataclass
 class Pair:
     a: Annotated[int, schema.Limits(ge=0)]
@@ -148,6 +174,14 @@ POINT = {
     "description": "A place.",
     "properties": {"x": {"type": "integer"}, "y": {"type": "integer", "default": 0}},
     "required": ["x"],
+}
+PAGE = {
+    "type": "object",
+    "properties": {
+        "items": {"type": "array", "items": {"type": "integer"}},
+        "first": {"type": "integer", "nullable": True},
+    },
+    "required": ["items"],
 }
 POINTS = objects(x=SCALARS, y=SCALARS)
 SOURCES = objects(type=st.sampled_from(["git", "archive", "svn", 1]), url=TEXTS, path=TEXTS)
@@ -308,6 +342,16 @@ COMPOUND_CASES = [
         st.lists(st.sampled_from(["a", "b", None, 1]), max_size=3),
     ),
     Case(
+        "mixed-enum",
+        Mixed,
+        {
+            **INT_OR_STRING,
+            "nullable": True,
+            "x-kubernetes-validations": [{"rule": 'self in [dyn(1), dyn("word")]'}],
+        },
+        some(1, "word", None, 2).filter(is_not_boolean),
+    ),
+    Case(
         "set",
         set[str],
         array(**{"x-kubernetes-list-type": "set"}),
@@ -424,6 +468,48 @@ COMPOUND_CASES = [
             ],
         },
         SOURCES,
+    ),
+    Case(
+        "union-by-numbers",
+        First | Second,
+        {
+            "type": "object",
+            "properties": {"version": number(enum=[1, 2]), "x": number()},
+            "required": ["version"],
+            "oneOf": [
+                {"properties": {"version": {"enum": [1]}}, "required": ["version", "x"]},
+                {"properties": {"version": {"enum": [2]}}, "required": ["version"]},
+            ],
+        },
+        objects(version=st.sampled_from([1, 2, 3, "1"]), x=SCALARS),
+    ),
+    Case(
+        "set-of-structures",
+        set[Key],
+        {
+            "type": "array",
+            "x-kubernetes-list-type": "set",
+            "items": {
+                "type": "object",
+                "properties": {"x": number()},
+                "required": ["x"],
+                "x-kubernetes-map-type": "atomic",
+            },
+        },
+        st.lists(st.builds(lambda x: {"x": x}, NUMBERS), unique_by=str, max_size=3) | SCALARS,
+    ),
+    Case(
+        "generic",
+        Page[Page[int]],
+        {
+            "type": "object",
+            "properties": {
+                "items": {"type": "array", "items": PAGE},
+                "first": {**PAGE, "nullable": True},
+            },
+            "required": ["items"],
+        },
+        objects(items=st.lists(objects(items=LISTS), max_size=2), first=objects(items=LISTS)),
     ),
     Case(
         "strict-union",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 from kopf_cogs.structs.markers import AtLeastOneOf, AtMostOneOf, ExactlyOneOf, Rule
@@ -56,9 +56,12 @@ def make_keys_rule(keys: Iterable[str]) -> dict[str, Any]:
     return {"rule": f"self.all(key, key in [{listed}])"}
 
 
-def make_choice_rule(values: Iterable[Any]) -> dict[str, Any]:
-    """A rule on which values there can be."""
-    return {"rule": f"self in {json.dumps(list(values), ensure_ascii=False)}"}
+def make_choice_rule(values: Collection[Any]) -> dict[str, Any]:
+    """A rule on which values there can be. Lists of CEL are of one type, unless it is hidden."""
+    listed = [json.dumps(value, ensure_ascii=False) for value in values]
+    if len({*map(type, values)}) > 1:
+        listed = [f"dyn({value})" for value in listed]
+    return {"rule": f"self in [{', '.join(listed)}]"}
 
 
 def quote(text: str) -> str:
