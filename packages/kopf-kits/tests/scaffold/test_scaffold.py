@@ -90,6 +90,12 @@ def test_n_projects_do_not_replace_the_framework_that_they_need(name: str) -> No
         Answers(name=name, version="1.46.0")
 
 
+@pytest.mark.parametrize("name", ["yes", "true", "null", "off", "y"])
+def test_n_names_are_texts_in_the_manifests(name: str) -> None:
+    with pytest.raises(ProjectError, match="it is no text in YAML"):
+        Answers(name=name, version="1.46.0")
+
+
 def test_n_updates_keep_the_changes(tmp_path: pathlib.Path) -> None:
     old = {"same": "a\nb\nc\n", "removed": "x\n", "unused": "u\n", "kept": "k\n", "both": "1\n"}
     create(tmp_path, ANSWERS, old)

@@ -89,7 +89,7 @@ class ConversionHandler(BaseHandler):
         for field in _CHANGEABLE:
             if wanted.get(field):
                 meta[field] = wanted[field]
-            elif field in wanted:
+            elif field in wanted or result is None:
                 meta.pop(field, None)
         api_version = f"{self.group}/{self.target}"
         made = {**converted, "apiVersion": api_version, "kind": obj.get("kind"), "metadata": meta}

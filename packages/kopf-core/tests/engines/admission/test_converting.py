@@ -119,6 +119,15 @@ async def test_q_annotations_are_changed_beside_a_returned_model(registry, conve
     }  # fmt: skip
 
 
+async def test_n_labels_and_annotations_are_removed_as_a_whole(registry, convert):
+    @on.convert("v1beta1", "v1", kind=KIND, registry=registry)
+    def up(body, **_):
+        del body["metadata"]["labels"], body["metadata"]["annotations"]
+
+    [converted] = (await convert("v1", website(spec={"size": 1})))["convertedObjects"]
+    assert converted["metadata"] == {"name": "web", "namespace": "ns", "uid": "u"}
+
+
 NULLABLE = {"tier": str | None, "labels": dict[str, str | None], "free": dict[str, Any]}
 
 

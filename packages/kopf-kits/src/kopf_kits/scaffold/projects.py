@@ -12,6 +12,9 @@ import string
 from collections.abc import Iterator, Mapping
 from importlib.resources.abc import Traversable
 
+import yaml
+
+from kopf_kits.definitions.writing import Quoting
 from kopf_kits.scaffold.merging import Merged, merge_texts
 
 Files = Mapping[str, str]
@@ -51,6 +54,8 @@ class Answers:
             )
         if self.name in _TAKEN:
             raise ProjectError(f"The name {self.name!r} is taken: it is what the project needs.")
+        if yaml.dump(self.name, Dumper=Quoting).startswith("'"):
+            raise ProjectError(f"The name {self.name!r} does not fit: it is no text in YAML.")
         if not _GROUP.fullmatch(self.group):
             raise ProjectError(f"The group {self.group!r} does not fit: it must be a domain.")
 
