@@ -229,7 +229,7 @@ class TaggedSpec:
     unique: set[Second] = dataclasses.field(default_factory=set)
 
 
-def get_spec(spec: type) -> dict[str, Any]:
+def get_spec(spec: Any) -> dict[str, Any]:
     base = dataclasses.make_dataclass("Base", [("spec", spec)])
     definition = make_one(declare("sites.example.com/v1", base))
     root = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
@@ -252,6 +252,16 @@ def test_n_items_of_sets_are_compared_as_a_whole() -> None:
     unique = get_spec(TaggedSpec)["unique"]
     assert unique["x-kubernetes-list-type"] == "set"
     assert unique["items"]["x-kubernetes-map-type"] == "atomic"
+
+
+@dataclasses.dataclass
+class Growing(Generic[T]):
+    items: list[Growing[list[T]]]
+
+
+def test_n_types_that_contain_themselves_by_parameters_are_refused() -> None:
+    with pytest.raises(SchemaError, match="a type in it contains itself"):
+        get_spec(Growing[int])
 
 
 def test_n_limits_that_are_no_json_are_refused() -> None:

@@ -220,7 +220,13 @@ def _add_kept_rules(schema: Schema, field: ModelField) -> None:
 
 def make_root(cls: type, rules: Iterable[known.Rule] = ()) -> Schema:
     """The schema of whole objects: with the usual fields, whatever the model says of them."""
-    schema = make_structure(cls, Place(cls.__name__))
+    try:
+        schema = make_structure(cls, Place(cls.__name__))
+    except RecursionError:  # by names of types that refer to themselves, or by their parameters
+        raise SchemaError(
+            f"{cls.__name__}: a type in it contains itself, and there are no recursive schemas in "
+            "Kubernetes; mark the field with kopf.schema.Schemaless()."
+        ) from None
     properties = {
         "apiVersion": {"type": "string"},
         "kind": {"type": "string"},
