@@ -392,8 +392,19 @@ async def test_c1_a16_the_identity_is_checked_if_the_object_has_changed(server, 
     patch = Patch({"status": {"x": 1}, "spec": {"y": 2}})
     result = await patch_object(client, resource, "ns", "name1", patch, body(1), uid="uid1")
     assert [request.method for request in server.requests] == ["PATCH", "GET", "PATCH", "PATCH"]
-    assert server.requests[2].json == {"status": {"x": 1}}
+    assert server.requests[2].json == {"status": {"x": 1}, "metadata": {"resourceVersion": "2"}}
     assert result.body == body(4)
+
+
+async def test_sim19_a_status_alone_is_not_written_to_a_recreated_object(server, client, resource):
+    """The API ignores the uid in a request for the status; a retried request can be late."""
+    recreated = {"metadata": {"uid": "uid2", "resourceVersion": "2"}}
+    server.script(server.error(409), server.reply(recreated))
+    patch = Patch({"status": {"x": 1}})
+    result = await patch_object(client, resource, "ns", "name1", patch, body(1), uid="uid1")
+    assert result.gone
+    assert [request.method for request in server.requests] == ["PATCH", "GET"]
+    assert server.requests[0].json == {"status": {"x": 1}, "metadata": {"resourceVersion": "1"}}
 
 
 @pytest.mark.parametrize("status", [400, 403, 409, 422])

@@ -94,20 +94,6 @@ class _Target(NamedTuple):
             raise
         return self._verify(body) if self._is_object(body) else await self._get_merged(wish, body)
 
-    async def merge_status_first(
-        self, payload: dict[str, Any], subresource: str, version: str | None
-    ) -> bodies.RawBody:
-        """Apply the status of this very object: the API ignores the identity there.
-
-        The version stands for the identity; if it is not the latest one, the identity is checked.
-        """
-        if version is not None and self.uid:
-            try:
-                return await self.merge(payload, subresource, version)
-            except errors.APIConflictError:
-                await self.get_if_permitted()
-        return await self.merge(payload, subresource)
-
     async def merge_in_time(
         self, payload: dict[str, Any], subresource: str | None, known: Any
     ) -> bodies.RawBody:
@@ -117,6 +103,8 @@ class _Target(NamedTuple):
         So what comes after that is refused, as the version is not the latest one. While this one
         leads, a conflict only means that somebody else has changed the object: it is read again.
         So are the lists that must not be replaced with what was made of older ones: conditions.
+        The API ignores the uid in the requests for the status. There, the version stands for it:
+        the reading notices if the object was deleted, and another one has its name.
         """
         for _ in range(MAX_CONFLICTS):
             version = _get_version(known)
@@ -233,7 +221,8 @@ async def patch_object(
     remains to be sent.
 
     With ``uid``, another object with the same name, i.e. deleted and re-created meanwhile,
-    is not touched (except for the status as a subresource: the API ignores the identity there).
+    is not touched. For the status as a subresource, this needs the ``body``, and the permission
+    to get the object: the API ignores the uid there.
 
     Raises :class:`APIError`, except for absent objects: this is quiet. For Secrets, the errors
     do not have the server's explanations: those can quote the whole object.
@@ -282,10 +271,9 @@ async def _apply_fields(
     """Merge the fields into the object; return the new one, if there is anything to be merged."""
     result: Any = None
     for payload, subresource in _split_fields(target.resource, patch):
-        if target.client.fence is not None or find_planned(payload) is not None:
+        is_status = subresource is not None and target.uid is not None
+        if is_status or target.client.fence is not None or find_planned(payload) is not None:
             result = await target.merge_in_time(payload, subresource, result or body)
-        elif subresource is not None and patch.keys() - {"status"}:
-            result = await target.merge_status_first(payload, subresource, _get_version(body))
         else:
             result = await target.merge(payload, subresource)
         applied += payload
