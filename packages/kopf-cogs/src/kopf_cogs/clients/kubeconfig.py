@@ -82,7 +82,7 @@ def parse_kubeconfig(
     """
     try:
         doc = yamls.load(data)
-    except ValueError:  # its text can quote what is there, and that can be secret
+    except ValueError:  # the error quotes the value, which can be secret
         raise credentials.LoginError("The kubeconfig is neither YAML nor JSON.") from None
     config = kubefiles.KubeFiles()
     config.add_doc(doc, pathlib.Path(title))

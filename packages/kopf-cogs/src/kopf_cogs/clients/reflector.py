@@ -434,11 +434,7 @@ class Reflector:
                 self._relist()
             case errors.APIForbiddenError():
                 self._handle_refusal(exc)
-            case _ if (
-                self._requested
-                and self._requested.shards
-                and "shard selector" in (exc.message or "")
-            ):
+            case _ if self._requested_shards and "shard selector" in (exc.message or ""):
                 self._shards_refused = True
                 self._complain(f"{self._title} cannot be selected by shards: {exc}")
             case errors.APIClientError() if self._is_streaming() and exc.status in (400, 422):

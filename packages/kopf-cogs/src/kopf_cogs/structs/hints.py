@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeVar, get_args, get_origin
 
 _ROOTS: Final = (object, typing.Generic, typing.Protocol)
-_QUALIFIERS: Final = ("Final", "Required", "NotRequired", "ReadOnly")
+QUALIFIERS: Final = ("Final", "Required", "NotRequired", "ReadOnly")
+"""Types with these names tell how a field is used; its values are of the type inside."""
 
 
 def open_alias(annotation: Any) -> Any:
@@ -19,7 +20,7 @@ def open_alias(annotation: Any) -> Any:
         return annotation.__value__
     if is_alias(origin):
         return put(origin.__value__, _pair(origin.__type_params__, annotation))
-    if str(getattr(origin, "__name__", None) or getattr(origin, "_name", "")) in _QUALIFIERS:
+    if str(getattr(origin, "__name__", None) or getattr(origin, "_name", "")) in QUALIFIERS:
         return get_args(annotation)[0]
     return annotation
 

@@ -360,7 +360,7 @@ def _leave_out(written: Any, value: Any) -> None:
 
 
 def _walk(written: Any, value: Any) -> Iterator[tuple[Any, Any]]:
-    """All parts of what is written, with what they are written of."""
+    """All parts of the written value, each with the value that it was made of."""
     yield written, value
     pairs: Iterable[tuple[Any, Any]] = ()
     match written, value:

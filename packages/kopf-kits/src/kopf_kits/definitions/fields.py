@@ -8,7 +8,7 @@ import typing
 from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, Final
 
-from kopf_cogs.structs.hints import list_hints, open_alias
+from kopf_cogs.structs.hints import QUALIFIERS, list_hints, open_alias
 from kopf_cogs.structs.markers import Default, Description, Example, Name, Title
 from kopf_kits.definitions.docstrings import describe_fields
 from kopf_kits.definitions.errors import SchemaError
@@ -17,8 +17,6 @@ from kopf_kits.definitions.places import Dialect
 MISSING: Final[Any] = dataclasses.MISSING
 VARYING: Final[Any] = object()
 """The default of a field that differs each time, such as a unique id."""
-
-_QUALIFIERS: Final = ("Required", "NotRequired", "ReadOnly")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -216,7 +214,7 @@ def _read_typed_dict(cls: Any, hints: dict[str, Any]) -> Iterator[ModelField]:
 def _list_qualifiers(hint: Any) -> Iterator[str]:
     while (origin := typing.get_origin(hint)) is not None:
         name = str(getattr(origin, "__name__", None) or getattr(origin, "_name", ""))
-        if origin is not Annotated and name not in _QUALIFIERS:
+        if origin is not Annotated and name not in QUALIFIERS:
             return
         yield name
         hint = hint.__origin__ if origin is Annotated else typing.get_args(hint)[0]

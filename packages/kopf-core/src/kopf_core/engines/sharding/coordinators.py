@@ -108,7 +108,7 @@ class Coordinator:
         """The next assignment; the same one if nothing is to change, or if too little is known.
 
         If people have removed the assignment or restored an old one, nobody knows who works where.
-        Then, those who have followed another one stop, and become other members. Only then, there
+        Then, the members of another assignment stop, and become other members. Only then, there
         is a new assignment. Its first round is the time, so that no older assignment seems newer.
         """
         if self._attendance is None or not self._attendance.is_about(_list_members(known)):

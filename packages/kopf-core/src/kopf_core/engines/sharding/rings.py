@@ -52,7 +52,7 @@ class Leaving:
     """Whether the sharder waits until nothing works on the object here."""
 
     latest: dict[Taker, RawEvent] = field(default_factory=dict)
-    """The latest events since then, by those who have taken them."""
+    """The latest events since then, by their takers."""
 
 
 class RingShare(Share):

@@ -43,7 +43,7 @@ class Drains:
                 group.create_task(self._leave(batch))
 
     async def _leave(self, batch: Mapping[ObjectKey, Leaving]) -> None:
-        leaving = self._share.leaving  # without those that have become ours again
+        leaving = self._share.leaving  # objects that have become ours again are not in it
         await self._let_go(lambda key: key not in batch or leaving.get(key) is not batch[key])
         await asyncio.gather(*(self._finish(key, one) for key, one in batch.items()))
 

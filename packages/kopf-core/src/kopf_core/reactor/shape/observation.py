@@ -122,7 +122,7 @@ class _Sink:
     accepts: Callable[[str], bool]
     is_selected: bool
     deleted: set[str]
-    """Where to put the names of deleted objects, but not of those that the selector has lost."""
+    """The names of deleted objects are added here; of deselected ones, they are not."""
 
     is_listed: bool = False
     uids: dict[str, str | None] = field(default_factory=dict)

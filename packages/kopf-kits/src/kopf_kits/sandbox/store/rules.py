@@ -13,7 +13,7 @@ Obj = dict[str, Any]
 Complete = Callable[[Obj, Obj | None], None]
 """Completes a new state of an object in place; the old state is given if there is one."""
 Check = Callable[[Obj, Obj | None], Iterable[Cause | Doubt]]
-"""Tells what is wrong with a new state of an object, and what cannot be judged."""
+"""Finds the errors in a new state of an object, and the rules that cannot be judged."""
 
 
 @dataclass(frozen=True, slots=True)
