@@ -138,6 +138,21 @@ class Stage:
         for name in NAMES:
             await self.world.until_handled(name, {"n": self.n})
 
+    async def until_all_handle_a_change(self) -> None:
+        await self.change_all()
+        await self.until_handled()
+
+    async def kill(self, process: asyncio.subprocess.Process) -> None:
+        process.kill()
+        await process.wait()
+        self.journal.excuse(process)
+
+    def check_the_journal(self) -> None:
+        """Each object was handled in its last state, and never by two replicas at once."""
+        assert not self.journal.find_overlaps()
+        ended = {tuple(rest) for _, verb, *rest in self.journal.lines if verb == "ends"}
+        assert ended >= {("handler", name, str(self.n)) for name in NAMES}
+
     async def suspend(self, process: asyncio.subprocess.Process) -> None:
         process.send_signal(signal.SIGSTOP)
 
@@ -168,15 +183,11 @@ async def test_o_every_change_is_handled_by_one_replica_though_they_fail(stage):
         for process in (one, two, three):
             await journal.until_works(process)
         await stage.change_all()
-        one.kill()
-        await one.wait()
-        journal.excuse(one)
-        await stage.change_all()
-        await stage.until_handled()  # by those who have taken its objects over
+        await stage.kill(one)
+        await stage.until_all_handle_a_change()  # the other replicas have taken its objects over
 
         await stage.suspend(two)
-        await stage.change_all()
-        await stage.until_handled()
+        await stage.until_all_handle_a_change()
         two.send_signal(signal.SIGCONT)
         await stage.change_all()
         await journal.until_works(two)  # as another member
@@ -184,12 +195,9 @@ async def test_o_every_change_is_handled_by_one_replica_though_they_fail(stage):
 
         await stage.change_all()
         await stage.finish(three)
-        await stage.change_all()
-        await stage.until_handled()
+        await stage.until_all_handle_a_change()
         await stage.finish(two)
-    assert not journal.find_overlaps()
-    ended = {tuple(rest) for _, verb, *rest in journal.lines if verb == "ends"}
-    assert ended >= {("handler", name, str(stage.n)) for name in NAMES}
+    stage.check_the_journal()
 
 
 async def test_o_memberships_are_removed_after_their_replicas(stage):
@@ -200,8 +208,7 @@ async def test_o_memberships_are_removed_after_their_replicas(stage):
         async with stage.replica() as two:
             await stage.journal.until_works(two)
             await stage.finish(two)
-        await stage.change_all()
-        await stage.until_handled()
+        await stage.until_all_handle_a_change()
         await stage.finish(one)
         leases = (await stage.world.request("GET", path))["items"]
     assert {lease["spec"].get("holderIdentity", "") for lease in leases} == {""}
