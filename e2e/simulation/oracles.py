@@ -317,9 +317,19 @@ def _find_unattended(evidence: Evidence) -> Iterator[str]:
     if "deleted" in evidence.features:
         for uid in handled.keys() - alive - ended:
             yield f"{handled[uid]} is deleted, but its deletion was not handled"
+    began_late: dict[tuple[str, str, str], bool] = {}
     for note in evidence.notes:
+        key = (note.run, note.handler, note.uid)
+        if note.point == "begin":
+            began_late[key] = note.is_gone  # as the server has repeated earlier events
         # Nothing else is handled before there is the finalizer; but daemons can be started.
-        if note.handler in ("daemon", "lingerer") and note.is_gone and note.uid in handled:
+        elif (
+            note.handler in ("daemon", "lingerer")
+            and note.point == "end"
+            and note.is_gone
+            and note.uid in handled
+            and not began_late.get(key)
+        ):
             yield f"{note.name} was let go while {note.handler} was running"
 
 
