@@ -1,16 +1,21 @@
-"""Measure and print the tables: ``python -m bench [--quick] [--only NAME] [--repeat N]``."""
+"""Measure and print the tables: ``python -m bench [--quick] [--only NAME] [--repeat N]``.
+
+Unless something is chosen, a few scenarios are also measured over TLS, and on a newer Python.
+"""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
 import json
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from bench.config import HERE, Config
@@ -18,12 +23,41 @@ from bench.driver import Measurement, measure
 from bench.engines import Engine, make_engines
 from bench.imports import measure_import
 from bench.instructions import count_instructions, count_startup
-from bench.report import Results, instructions_table, render
+from bench.report import Results, cpu_table, instructions_table, render
 from bench.scenarios import Scenario, all_scenarios
 
 ENGINES = "predecessor,ours,floor,floor-orjson"
 COUNTED = ("start", "hot", "create", "index")
+VARIED = ("start", "hot", "create", "update", "create-5")
+NEWER = "python3.14"
+"""What images are made of; if it is there, it is measured, too."""
+
 QUICK = ("start", "hot", "create", "update", "delete", "index", "timers", "latency")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How the same is measured once more."""
+
+    title: str
+    config: Config
+
+
+def make_settings(config: Config) -> Iterator[Setting]:
+    config = dataclasses.replace(config, sizes=1)
+    yield Setting("Over TLS", dataclasses.replace(config, is_tls_on=True))
+    if (newer := shutil.which(NEWER)) is None:
+        print(f"There is no {NEWER} here, so nothing is measured on it.", file=sys.stderr)
+        return
+    config = config.with_python(newer)
+    yield Setting("On Python 3.14", config)
+    if has_jit(newer):
+        yield Setting("On Python 3.14 with its JIT", dataclasses.replace(config, is_jit_on=True))
+
+
+def has_jit(python: str) -> bool:
+    command = [python, "-c", "import sys; sys.exit(not sys._jit.is_available())"]
+    return subprocess.run(command, stderr=subprocess.DEVNULL).returncode == 0
 
 
 def parse_args(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -34,6 +68,9 @@ def parse_args(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--engines", default=ENGINES, help=f"also ours-json, ours-metrics; default: {ENGINES}"
     )
+    parser.add_argument("--tls", action="store_true", help="only over TLS")
+    parser.add_argument("--python", metavar="PATH", help="only on that interpreter")
+    parser.add_argument("--jit", action="store_true", help="with its just-in-time compiler")
     parser.add_argument("--repeat", type=int, default=1, help="print medians of so many runs")
     parser.add_argument("--instructions", action="store_true", help="count them under valgrind")
     parser.add_argument("--startup", action="store_true", help="count those until the first list")
@@ -76,7 +113,9 @@ def main() -> None:
         for scenario in scenarios:
             print(f"{scenario.name:14} {scenario.title}")
         return
-    config = Config(repeat=args.repeat)
+    config = Config(repeat=args.repeat, is_tls_on=args.tls, is_jit_on=args.jit)
+    if args.python is not None:
+        config = config.with_python(args.python)
     if args.instructions:
         print_instructions(config, scenarios, make_engines(config, args.engines.split(",")))
         return
@@ -85,15 +124,25 @@ def main() -> None:
         return
     if args.quick:
         config = dataclasses.replace(config, sizes=1, scale=0.25, window=3.0)
-    runs: list[Measurement] = []
     started = time.monotonic()
-    for run in run_all(config, scenarios, make_engines(config, args.engines.split(","))):
-        runs.append(run)
-        print(progress(run), file=sys.stderr, flush=True)
-    print(render(Results(runs), scenarios))
+    runs = {"": measure_all(config, scenarios, args.engines)}
+    print(render(Results(runs[""]), scenarios))
+    varied = [] if args.only or args.quick or args.python or args.tls or args.jit else VARIED
+    scenarios = [s for s in scenarios if s.name in varied]
+    for setting in make_settings(config) if varied else ():
+        runs[setting.title] = measure_all(setting.config, scenarios, args.engines)
+        print(f"\n{setting.title}:\n\n{cpu_table(Results(runs[setting.title]), scenarios)}")
     print(f"\nMeasured at {revision()}.")
     save(config, runs)
     print(f"Took {time.monotonic() - started:.0f} s.", file=sys.stderr)
+
+
+def measure_all(config: Config, scenarios: Sequence[Scenario], names: str) -> list[Measurement]:
+    runs = []
+    for run in run_all(config, scenarios, make_engines(config, names.split(","))):
+        runs.append(run)
+        print(progress(run), file=sys.stderr, flush=True)
+    return runs
 
 
 def print_startup(config: Config, engines: Sequence[Engine]) -> None:
@@ -134,10 +183,11 @@ def progress(run: Measurement) -> str:
     return f"{run.scenario:14} {run.engine:12} {run.size:6} {what}"
 
 
-def save(config: Config, runs: Sequence[Measurement]) -> None:
+def save(config: Config, runs: Mapping[str, Sequence[Measurement]]) -> None:
     config.results.mkdir(exist_ok=True)
     path = config.results / time.strftime("%Y%m%d-%H%M%S.json")
-    path.write_text(json.dumps([dataclasses.asdict(run) for run in runs], indent=1))
+    raw = [dataclasses.asdict(run) | {"setting": key} for key, one in runs.items() for run in one]
+    path.write_text(json.dumps(raw, indent=1))
 
 
 if __name__ == "__main__":

@@ -27,7 +27,12 @@ class Cells:
 
     def latencies(self) -> list[float]:
         """In seconds, in the order of events."""
-        return [self._cells[1 + n] / 1e9 for n in range(min(self.calls, SLOTS - 1))]
+        return [nanoseconds / 1e9 for nanoseconds in self._cells[1:SLOTS] if nanoseconds]
+
+    def forget_latencies(self) -> None:
+        """Of the preparations."""
+        for slot in range(1, SLOTS):
+            self._cells[slot] = 0
 
     def count(self, sent: int | None) -> None:
         if sent is not None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +23,13 @@ def get_shared_envs() -> Path:
     """Where everything that is not ours is installed: out of this tree, for all its clones."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "kopf" / "envs" / f"python-{sys.version_info[0]}.{sys.version_info[1]}"
+
+
+def find_version(python: str) -> str:
+    """The version of the interpreter, as in the names of folders: ``3.14``."""
+    script = "import sys; print('%d.%d' % sys.version_info[:2])"
+    done = subprocess.run([python, "-c", script], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
 
 
 WEBHOOK_PORT = 28443
@@ -44,6 +53,15 @@ class Config:
     shared_envs: Path = field(default_factory=get_shared_envs)
     results: Path = HERE / "results"
     cores: list[int] = field(default_factory=allowed_cores)
+    python: str = sys.executable  # of what is measured; the load server is always of this one
+    is_jit_on: bool = False
+    is_tls_on: bool = False
+
+    def with_python(self, python: str) -> Config:
+        """The same with another interpreter, and with environments of its own."""
+        folder = f"python-{find_version(python)}"
+        shared = self.shared_envs.parent / folder
+        return dataclasses.replace(self, python=python, envs=self.envs / folder, shared_envs=shared)
 
     @property
     def operator_core(self) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import ssl
 import statistics
 import subprocess
 import sys
@@ -21,13 +22,14 @@ from bench.engines import Engine
 from bench.processes import Child, Usage
 from bench.scenarios import Scenario, Step
 from bench.yardstick import measure_yardstick
+from kopf_kits.certificates import Authority
 
 KUBECONFIG = """
 apiVersion: v1
 kind: Config
 current-context: bench
 contexts: [{{name: bench, context: {{cluster: bench, user: bench}}}}]
-clusters: [{{name: bench, cluster: {{server: "{server}"}}}}]
+clusters: [{{name: bench, cluster: {{server: "{server}"{trust}}}}}]
 users: [{{name: bench, user: {{token: bench}}}}]
 """
 
@@ -83,6 +85,7 @@ class Run:
     def __enter__(self) -> Run:
         with self.stack:
             self.cells = Cells.make(self.folder / "cells")
+            self.context = self.make_certificates() if self.config.is_tls_on else None
             self.server = self.start_server()
             if self.prepare:
                 self.control(self.prepare, self.size)
@@ -97,12 +100,23 @@ class Run:
     def __exit__(self, *_: object) -> None:
         self.stack.close()
 
+    def make_certificates(self) -> ssl.SSLContext:
+        """Make those of the server, and of the authority to trust; they are for this run only."""
+        authority = Authority("bench")
+        pair = authority.issue("bench", hostnames=["127.0.0.1"])
+        (self.folder / "server.pem").write_bytes(pair.certificate + pair.key)
+        (self.folder / "ca.pem").write_bytes(authority.pair.certificate)
+        return ssl.create_default_context(cafile=str(self.folder / "ca.pem"))
+
     def start_server(self) -> str:
         scenario = self.scenario
+        scheme, tls = "http", []
+        if self.context is not None:
+            scheme, tls = "https", ["--certificate", str(self.folder / "server.pem")]
         objects = self.size if scenario.objects is None else scenario.objects
         log = self.stack.enter_context((self.folder / "server.log").open("wb"))
         child = Child(
-            [sys.executable, "-m", "bench.loadserver", "--objects", str(objects)],
+            [sys.executable, "-m", "bench.loadserver", "--objects", str(objects), *tls],
             env=os.environ | {"BENCH_CELLS": str(self.folder / "cells")},
             core=self.config.server_core,
             log=log,
@@ -113,12 +127,16 @@ class Run:
         self.server_process = child
         assert child.process.stdout is not None
         self.stack.enter_context(child.process.stdout)
-        return f"http://127.0.0.1:{int(child.process.stdout.readline())}"
+        return f"{scheme}://127.0.0.1:{int(child.process.stdout.readline())}"
 
     def start_operator(self) -> Child:
         kubeconfig = self.folder / "kubeconfig"
-        kubeconfig.write_text(KUBECONFIG.format(server=self.server))
-        env = self.engine.environ(self.scenario) | {
+        trust, env = "", {}
+        if self.context is not None:
+            trust = f", certificate-authority: {self.folder}/ca.pem"
+            env = {"BENCH_CA": str(self.folder / "ca.pem")}
+        kubeconfig.write_text(KUBECONFIG.format(server=self.server, trust=trust))
+        env |= self.engine.environ(self.scenario) | {
             "KUBECONFIG": str(kubeconfig),
             "BENCH_CELLS": str(self.folder / "cells"),
             "BENCH_FACTS": str(self.folder / "facts"),
@@ -132,7 +150,7 @@ class Run:
 
     def control(self, command: str, count: int = 0, pid: int = 0) -> dict[str, int]:
         url = f"{self.server}/_bench/{command}?n={count}&pid={pid}"
-        with urllib.request.urlopen(url, timeout=60) as response:
+        with urllib.request.urlopen(url, timeout=60, context=self.context) as response:
             stats: dict[str, int] = json.load(response)
         return stats
 
@@ -166,6 +184,7 @@ class Run:
     def perform(self, step: Step) -> float:
         """Do the step, wait for what it must lead to; return the time till the last call."""
         if step.trigger == "window":
+            self.cells.forget_latencies()
             time.sleep(self.config.window)
             return self.config.window
         started = time.monotonic()
@@ -178,7 +197,7 @@ class Run:
         return wall
 
     def wait_until_settled(self) -> None:
-        if not self.scenario.is_window:  # there, it is never quiet
+        if not self.scenario.is_ticking:  # there, it is never quiet
             self.wait_until_quiet()
             self.wait(lambda: self.control("stats")["running"] == 0, "load", poll=0.1)
             self.wait_until_quiet()
@@ -212,7 +231,7 @@ def measure(config: Config, scenario: Scenario, engine: Engine, size: int) -> Me
             result.wall = sum(run.perform(step) for step in scenario.measured)
             record(result, run, usage, stats)
             result.calls = run.cells.calls - calls
-            if scenario.is_latency:
+            if scenario.is_latency or scenario.is_ticking:
                 result.latencies = run.cells.latencies()
     except RunFailed as exc:
         result.error = str(exc)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.config import HERE, Config
@@ -22,6 +22,7 @@ class Engine:
     is_floor: bool = False
     orjson: bool = True  # if installed
     options: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
 
     def supports(self, scenario: Scenario) -> bool:
         return not self.is_floor or scenario.floor is not None
@@ -41,7 +42,7 @@ class Engine:
             paths.append(HERE / "no_orjson")
         env |= {"PYTHONPATH": os.pathsep.join(map(str, paths))}
         env |= {"BENCH_ORJSON": "1"} if self.is_floor and self.orjson else {}
-        return {**env, **scenario.env}
+        return {**env, **self.env, **scenario.env}
 
 
 def find_port() -> int:
@@ -53,17 +54,18 @@ def find_port() -> int:
 
 
 def make_engines(config: Config, names: list[str]) -> list[Engine]:
-    here = Path(sys.executable).parent
+    env = {"PYTHON_JIT": "1"} if config.is_jit_on else {}
     known = {
-        "predecessor": lambda: Engine("predecessor", ensure_predecessor(config)),
-        "ours": lambda: Engine("ours", ensure_ours(config)),
-        "ours-json": lambda: Engine("ours-json", ensure_ours(config), orjson=False),
+        "predecessor": lambda: Engine("predecessor", ensure_predecessor(config), env=env),
+        "ours": lambda: Engine("ours", ensure_ours(config), env=env),
+        "ours-json": lambda: Engine("ours-json", ensure_ours(config), orjson=False, env=env),
         "ours-metrics": lambda: Engine(
             "ours-metrics",
             ensure_ours(config, metrics=True),
             options=("--serve", f"http://127.0.0.1:{find_port()}"),
+            env=env,
         ),
-        "floor": lambda: Engine("floor", here, is_floor=True, orjson=False),
-        "floor-orjson": lambda: Engine("floor-orjson", here, is_floor=True),
+        "floor": lambda: Engine("floor", ensure_ours(config), True, orjson=False, env=env),
+        "floor-orjson": lambda: Engine("floor-orjson", ensure_ours(config), True, env=env),
     }
     return [known[name]() for name in names]

@@ -1,13 +1,15 @@
 """The floor: the same traffic and the same result by a client with no framework around it.
 
 ``python -m bench.floor events`` lists, watches, parses, and counts. With ``patch``, it also puts
-an annotation of the size of a last-handled state onto every object it sees.
+an annotation of the size of a last-handled state onto every object it sees. With ``release``, it
+puts a finalizer onto every object, and removes it when the object is being deleted.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import ssl
 import sys
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -40,10 +42,10 @@ else:
 
 
 class Floor:
-    def __init__(self, session: aiohttp.ClientSession, server: str, patching: bool) -> None:
+    def __init__(self, session: aiohttp.ClientSession, server: str, mode: str) -> None:
         self.session = session
         self.server = server
-        self.patching = patching
+        self.mode = mode
         self.cells = Cells(os.environ["BENCH_CELLS"])
         self.tasks: set[asyncio.Task[None]] = set()
         self.limit = asyncio.Semaphore(50)
@@ -60,25 +62,44 @@ class Floor:
                 self.handle(loads(line)["object"])
 
     def handle(self, body: dict[str, Any]) -> None:
-        if not self.patching:
+        if self.mode not in CHANGES:
             self.cells.count(body["spec"].get("sent"))
-        elif body["metadata"]["annotations"].get("floor") != f"{body['spec']['counter']}{PADDING}":
-            task = asyncio.create_task(self.patch(body))
+        elif (change := CHANGES[self.mode](body)) is not None:
+            task = asyncio.create_task(self.patch(body, change))
             self.tasks.add(task)
             task.add_done_callback(self.tasks.discard)
 
-    async def patch(self, body: dict[str, Any]) -> None:
+    async def patch(self, body: dict[str, Any], change: dict[str, Any]) -> None:
         async with self.limit:  # as many as the connections: more of them only cost memory
-            await self.patch_now(body)
+            await self.patch_now(body, change)
+            if self.mode == "patch" or "deletionTimestamp" in body["metadata"]:
+                self.cells.count(None)
 
-    async def patch_now(self, body: dict[str, Any]) -> None:
-        note = f"{body['spec']['counter']}{PADDING}"
+    async def patch_now(self, body: dict[str, Any], change: dict[str, Any]) -> None:
         url = yarl.URL(f"{self.server}{NAMESPACED_URL}/{body['metadata']['name']}", encoded=True)
         headers = {"Content-Type": "application/merge-patch+json"}
-        data = dumps({"metadata": {"annotations": {"floor": note}}})
+        data = dumps({"metadata": change})
         async with self.session.patch(url, data=data, headers=headers) as response:
             loads(await response.read())
-        self.cells.count(None)
+
+
+def annotate(body: dict[str, Any]) -> dict[str, Any] | None:
+    note = f"{body['spec']['counter']}{PADDING}"
+    is_done = body["metadata"]["annotations"].get("floor") == note
+    return None if is_done else {"annotations": {"floor": note}}
+
+
+def release(body: dict[str, Any]) -> dict[str, Any] | None:
+    """Add the finalizer, or remove it."""
+    metadata = body["metadata"]
+    is_deleted, is_held = "deletionTimestamp" in metadata, bool(metadata.get("finalizers"))
+    if is_deleted != is_held:
+        return None
+    return {"finalizers": [] if is_deleted else ["kopf.dev/floor"]}
+
+
+CHANGES = {"patch": annotate, "release": release}
+"""What is changed in the metadata of each object, by the mode."""
 
 
 async def iter_lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
@@ -91,9 +112,11 @@ async def iter_lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
 
 async def main(server: str, mode: str) -> None:
     timeout = aiohttp.ClientTimeout(total=None)
-    connector = aiohttp.TCPConnector(limit=0)
+    trust = os.environ.get("BENCH_CA")
+    context = ssl.create_default_context(cafile=trust) if trust else True
+    connector = aiohttp.TCPConnector(limit=0, ssl=context)
     async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
-        await Floor(session, server, patching=mode == "patch").run()
+        await Floor(session, server, mode).run()
 
 
 if __name__ == "__main__":

@@ -67,11 +67,20 @@ def ratio(above: float | None, below: float | None) -> str:
     return f"{above / below:.1f}x" if above and below else "-"
 
 
+def goal(above: float | None, below: float | None, *, most: float = 0, least: float = 0) -> str:
+    """The ratio, and whether it is what it is to be."""
+    shown, limit = ratio(above, below), most or least
+    if not above or not below or not limit:
+        return shown
+    is_met = above / below <= most if most else above / below >= least
+    return f"{shown} ({'≤' if most else '≥'} {limit:g} {'ok' if is_met else 'MISSED'})"
+
+
 def verdict(value: float | None, budget: float | None) -> str:
     if budget is None:
         return "-"
     mark = "" if value is None else " ok" if value <= budget else " MISSED"
-    return f"{budget:,.0f}{mark}"
+    return f"{budget:,g}{mark}"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -97,7 +106,8 @@ def cpu_table(results: Results, scenarios: Sequence[Scenario]) -> str:
             )
             growth = (text(results.growth(scenario.name, e), 2) for e in ("predecessor", "ours"))
             rows.append([f"{scenario.name}: {scenario.title}", text(size), text(p), text(o),
-                         ratio(p, o), f"{text(f)} ({text(fo)})", ratio(o, fo or f),
+                         goal(p, o, least=scenario.faster or 0), f"{text(f)} ({text(fo)})",
+                         goal(o, fo or f, most=scenario.most or 0),
                          verdict(o, scenario.budget), ", ".join(growth)])  # fmt: skip
     return table(head, rows)
 
@@ -134,8 +144,9 @@ def special_table(results: Results, scenarios: Sequence[Scenario]) -> str:
         for what, figure, budget in special_figures(s):
             for size in results.sizes_to_show(s.name):
                 p, o, f = (results.median(s.name, e, size, figure) for e in engines)
-                rows.append([f"{s.name}: {what}", text(size), text(p, 1), text(o, 1),
-                             ratio(p, o), text(f, 1), verdict(o, budget)])  # fmt: skip
+                digits = 1 if budget is None or budget >= 1 else 3
+                rows.append([f"{s.name}: {what}", text(size), text(p, digits), text(o, digits),
+                             ratio(p, o), text(f, digits), verdict(o, budget)])  # fmt: skip
     for what, figure, limit in (
         ("CPU, ms", lambda run: run.cpu * 1e3, 150.0),
         ("RSS, MB", lambda run: run.rss / 1e6, 32.0),
@@ -154,18 +165,21 @@ def special_table(results: Results, scenarios: Sequence[Scenario]) -> str:
 
 
 def special_figures(scenario: Scenario) -> list[tuple[str, Figure, float | None]]:
+    percent, tail = scenario.tail
+    figures: list[tuple[str, Figure, float | None]] = []
     if scenario.is_window:
-        return [
-            ("% of a core", lambda run: run.cpu / run.wall * 100, scenario.budget),
+        figures = [("% of a core", lambda run: run.cpu / run.wall * 100, scenario.budget)]
+    if scenario.is_ticking:
+        figures += [
             ("calls, % of the due", lambda run: run.calls / run.size / run.wall * 100, None),
+            (f"lag, p{percent}, microseconds", lambda run: run.latency(percent), tail),
         ]
     if scenario.is_latency:
-        percent, tail = scenario.tail
-        return [
+        figures = [
             ("p50, microseconds", lambda run: run.latency(50), scenario.budget),
             (f"p{percent}, microseconds", lambda run: run.latency(percent), tail),
         ]
-    return []
+    return figures
 
 
 def instructions_table(results: Results, scenarios: Sequence[Scenario]) -> str:

@@ -50,8 +50,11 @@ class Scenario:
     predecessor_sizes: tuple[int, ...] | None = None
     floor: str | None = None  # the mode of the client without a framework
     budget: float | None = None  # microseconds of CPU a unit; percents of a core for windows
+    most: float | None = None  # how many times the floor's CPU it may take
+    faster: float | None = None  # how many times less CPU than the predecessor it is to take
     tail: tuple[int, float] = (95, 1200)  # a percentile of latencies, and its budget; microseconds
     budget_memory: float | None = None  # kilobytes a unit
+    is_ticking: bool = False  # forever, once a second for each object
     extra: bool = False  # only when asked for by name or with --full
 
     @property
@@ -90,20 +93,23 @@ def change(cause: str, handlers: int, sync: bool) -> Scenario:
             "BENCH_HANDLERS": str(handlers),
             "BENCH_SYNC": str(int(sync)),
         },
-        floor="patch" if main and cause != "delete" else None,
+        floor={"delete": "release"}.get(cause, "patch") if main else None,
         budget=400 if main and cause == "create" else None,
+        most={"create": 1.8}.get(cause, 2.0) if main else None,
+        faster=5 if cause == "create" and handlers == 5 and not sync else None,
     )
 
 
 def all_scenarios() -> Iterator[Scenario]:
     yield Scenario("start", "start on existing objects, on.event", "events.py", (1000, 2000, 4000),
-                   (Step("open", 1),), floor="events", budget=100, budget_memory=3)  # fmt: skip
+                   (Step("open", 1),), floor="events", budget=100, budget_memory=3,
+                   most=2.0)  # fmt: skip
     yield Scenario("start-20k", "start on 20,000 objects, on.event", "events.py", (20000,),
                    (Step("open", 1),), floor="events", budget=100, budget_memory=3,
                    extra=True)  # fmt: skip
     yield Scenario("hot", "one hot object, on.event", "events.py", (2500, 5000, 10000),
                    (Step("burst", 1),), (Step("open"),), unit="event", objects=1,
-                   floor="events", budget=60)  # fmt: skip
+                   floor="events", budget=60, most=3.0)  # fmt: skip
     for handlers in (1, 5):
         for sync in (False, True):
             for cause in ("create", "update", "delete"):
@@ -123,14 +129,18 @@ def all_scenarios() -> Iterator[Scenario]:
                    (Step("open", 1),), floor="events", budget=200, extra=True,
                    predecessor_sizes=())  # fmt: skip
     yield Scenario("timers", "1,000 timers at 1 s", "timers.py", (1000,),
-                   (Step("window"),), (Step("open", 1),), budget=5)  # fmt: skip
+                   (Step("window"),), (Step("open", 1),), budget=2, is_ticking=True,
+                   tail=(99, 20000))  # fmt: skip
     yield Scenario("timers-20k", "20,000 timers at 1 s", "timers.py", (20000,),
-                   (Step("window"),), (Step("open", 1),), extra=True,
+                   (Step("window"),), (Step("open", 1),), budget=40, is_ticking=True,
+                   tail=(99, 20000), predecessor_sizes=())  # fmt: skip
+    yield Scenario("idle-20k", "20,000 idle objects", "events.py", (20000,),
+                   (Step("window"),), (Step("open", 1),), budget=0.1,
                    predecessor_sizes=())  # fmt: skip
     yield Scenario("daemons", "start of async daemons", "daemons.py", (500, 1000, 2000),
                    (Step("open", 1),))  # fmt: skip
     yield Scenario("daemons-5k", "start of 5,000 async daemons", "daemons.py", (5000,),
-                   (Step("open", 1),), extra=True)  # fmt: skip
+                   (Step("open", 1),), budget_memory=12)  # fmt: skip
     yield Scenario("latency", "event to handler, idle operator", "latency.py", (300,),
                    (Step("paced", 1),), (Step("open"),), unit="event", objects=1,
                    floor="events", budget=700)  # fmt: skip

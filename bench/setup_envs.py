@@ -24,7 +24,7 @@ def ensure_ours(config: Config, *, metrics: bool = False, sources: Path = HERE.p
     if not (folder / "bin" / "kopf").exists():
         names = MEASURED if metrics else PACKAGES
         packages = (f"{sources / 'packages'}/{name}" for name in names)
-        install(folder, [part for package in packages for part in ("--editable", package)])
+        install(config, folder, [part for package in packages for part in ("--editable", package)])
     return folder / "bin"
 
 
@@ -32,7 +32,7 @@ def ensure_predecessor(config: Config) -> Path:
     """The folder with executables of the predecessor; installed when it is not there yet."""
     folder = config.shared_envs / f"kopf-{PREDECESSOR_VERSION}-uvloop"
     if not (folder / "bin" / "kopf").exists():
-        install(folder, REQUIREMENTS)
+        install(config, folder, REQUIREMENTS)
     return folder / "bin"
 
 
@@ -40,22 +40,22 @@ def ensure_py_spy(config: Config) -> Path:
     """The sampling profiler's executable; it needs no place in the profiled environment."""
     folder = config.shared_envs / "tools"
     if not (folder / "bin" / "py-spy").exists():
-        install(folder, ["py-spy"])
+        install(config, folder, ["py-spy"])
     return folder / "bin" / "py-spy"
 
 
-def install(folder: Path, requirements: list[str]) -> None:
+def install(config: Config, folder: Path, requirements: list[str]) -> None:
     """With the same interpreter for all, or the comparison is of interpreters."""
     print(f"Making the environment {folder.name} ...", file=sys.stderr)
     uv = shutil.which("uv")
     if uv is not None:
-        subprocess.run([uv, "venv", "-q", "--clear", "-p", sys.executable, folder], check=True)
+        subprocess.run([uv, "venv", "-q", "--clear", "-p", config.python, folder], check=True)
         python = str(folder / "bin" / "python")
         # As pip does: otherwise, the imports would be measured with the compilation.
         options = ["-q", "--compile-bytecode", "-p", python]
         subprocess.run([uv, "pip", "install", *options, *requirements], check=True)
     else:
-        subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
+        subprocess.run([config.python, "-m", "venv", "--clear", folder], check=True)
         python = str(folder / "bin" / "python")
         subprocess.run([python, "-m", "pip", "install", "-q", *requirements], check=True)
 
