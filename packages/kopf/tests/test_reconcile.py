@@ -416,6 +416,25 @@ async def test_again_makes_another_pass(sandbox: Sandbox, registry: kopf.Operato
     assert seen == ["appeared", "again", "again"]
 
 
+async def test_generators_return_the_last_wishes(
+    sandbox: Sandbox, registry: kopf.OperatorRegistry
+) -> None:
+    seen: list[Any] = []
+
+    @kopf.reconcile(WEBSITES, owns=["configmaps"], registry=registry)
+    def fn(triggers: Any, **_: Any) -> kopf.Wishes:
+        seen.extend(trigger.kind for trigger in triggers)
+        yield config_map("first")
+        if len(seen) > 1:
+            return [config_map("last")]
+        return kopf.Again(after=0.001)
+
+    await sandbox.apply(website())
+    async with operating(registry):
+        await wait(sandbox, "configmaps", "last")
+    assert "again" in seen
+
+
 async def test_filtered_objects_are_left_alone(
     sandbox: Sandbox, registry: kopf.OperatorRegistry
 ) -> None:

@@ -138,6 +138,25 @@ async def no_thread(*_: Any, **__: Any) -> Any:
     raise AssertionError("There is no need for a thread.")
 
 
+def yields_and_returns(value: Any, **_: Any) -> Iterator[Any]:
+    yield "a"
+    return value  # a generator can do both
+
+
+@pytest.mark.parametrize(
+    ("value", "items"), [("b", ["a", "b"]), (["b", None, "c"], ["a", "b", "c"]), (None, ["a"])]
+)
+async def test_generators_can_return_the_last_wishes(value: Any, items: list[Any]) -> None:
+    assert await run(yields_and_returns, Acceptor(), value=value) == items
+
+
+async def test_refused_returns_of_generators_end_the_pass() -> None:
+    acceptor = Acceptor(failing="b")
+    with pytest.raises(ValueError, match="b is refused"):
+        await run(yields_and_returns, acceptor, value="b")
+    assert acceptor.items == ["a", "b"]
+
+
 async def test_generators_take_no_threads_to_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asyncio.get_running_loop(), "run_in_executor", no_thread)
     seen: list[Any] = []

@@ -100,8 +100,9 @@ async def _drive_sync(
     def step(value: Any, error: Exception | None) -> Any:
         try:
             return generator.throw(error) if error is not None else generator.send(value)
-        except StopIteration:
-            return _OVER
+        except StopIteration as e:
+            # It is as if the returned objects were the last yield. The next step ends the pass.
+            return _OVER if e.value is None else e.value
 
     async def advance(value: Any, error: Exception | None) -> Any:
         return await invoke(

@@ -24,9 +24,10 @@ def reconcile(
     """Called to learn which objects must exist for the primary object.
 
     The function is a generator, sync or async. It yields the objects that must exist, and gets each
-    of them back as it is in the cluster. Or the function returns a list of objects. Kopf makes the
-    primary object their owner, and applies the objects that differ. Kopf deletes the objects that
-    the function wanted earlier and does not want anymore.
+    of them back as it is in the cluster. Or the function returns a list of objects. Sync generators
+    can do both: the returned objects come last. Kopf makes the primary object their owner, and
+    applies the objects that differ. Kopf deletes the objects that the function wanted earlier and
+    does not want anymore.
 
     Kopf calls the function when the primary object appears or changes, when an owned or a related
     object changes or vanishes, after each ``every`` seconds, and on retries.
