@@ -733,6 +733,37 @@ async def test_e_two_turns_of_one_object_are_impossible_whatever_is_stopped(stop
         await queue.close(1)
 
 
+async def test_sim20_turns_cancelled_by_a_pause_are_not_repeated_twice_at_once(clock):
+    """The next turn of the object begins before the event loop tells of the end of the first."""
+    active, peak, calls, gate = 0, 0, [], asyncio.Event()
+
+    async def process(item):
+        nonlocal active, peak
+        calls.append(item.key)
+        active, item.events = active + 1, type(item.events)()
+        peak = max(peak, active)
+        try:
+            if item.key == "a":
+                await gate.wait()
+        finally:
+            active -= 1
+        return DONE
+
+    queue = WorkQueue(process, clock=clock, limit=1)
+    queue.reach(Gate.OPEN)
+    for key in "ab":
+        queue.put(key, event(1))
+    await settle()
+    queue.reach(Gate.PAUSED)
+    queue.cancel()
+    queue.reach(Gate.OPEN)
+    await settle()
+    gate.set()
+    await settle()
+    assert (calls, peak) == (["a", "b", "a"], 1)
+    await queue.close(1)
+
+
 @pytest.mark.parametrize("gate", [Gate.PAUSED, Gate.CLOSED])
 async def test_tasks_cancelled_before_they_have_started_leave_nothing_behind(make_queue, gate):
     queue = make_queue()

@@ -18,6 +18,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Collection
+from functools import partial
 
 from kopf_cogs.aiokits.clocks import Clock
 from kopf_cogs.aiokits.surroundings import get_clock
@@ -238,12 +239,15 @@ class WorkQueue:
         tasks = {item.task: item for item in working if item.task is not None}
         for task, item in tasks.items():
             item.interrupt(self._clock.monotonic())
-            task.add_done_callback(lambda _, item=item: self._ensure_released(item))  # type: ignore[misc]
+            task.add_done_callback(partial(self._ensure_released, item))
         return tasks.keys()
 
-    def _ensure_released(self, item: WorkItem) -> None:
-        """Release the item of a task that was cancelled before it has started."""
-        if item in self._working:
+    def _ensure_released(self, item: WorkItem, task: asyncio.Task[None]) -> None:
+        """Release the item of a task that was cancelled before it has started.
+
+        When a started task has ended, the item can have its next turn already: in another task.
+        """
+        if item.task is task:
             item.generation += 1
             self._release(item)
 
