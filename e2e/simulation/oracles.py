@@ -113,7 +113,7 @@ class Evidence:
         notes = [note for note in self.notes if note.uid == uid and note.version.isdigit()]
         return any(
             note.at >= restore.time - IN_WORK
-            and restore.version < int(note.version) <= restore.last
+            and restore.version <= int(note.version) <= restore.last  # its patch can be lost
             for restore in self.restores
             for note in notes
         ) or any(
@@ -179,6 +179,7 @@ def _find_doubled(evidence: Evidence) -> Iterator[str]:
         note for note in evidence.notes
         if note.point == "end" and note.outcome == "success" and note.handler not in DAEMONS
         and note.reason in ("create", "update", "delete") and is_led(note, evidence)
+        and not note.is_gone  # the server can repeat the events of deleted objects
     ]  # fmt: skip
     counts = collections.Counter(
         (note.name, note.uid, note.handler, note.reason, note.diff) for note in notes
