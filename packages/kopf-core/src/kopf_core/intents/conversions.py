@@ -69,14 +69,16 @@ class ConversionHandler(BaseHandler):
 
         Without a result, it is the body that the function got and changed. If the result has no
         metadata, the labels and annotations are those that the function got and changed. Raises
-        :class:`ConversionError` if it is not an object; :class:`TypeError` or :class:`ValueError`
-        if it cannot be written in JSON.
+        :class:`ConversionError` if it is not an object, or only a part of it, such as the spec;
+        :class:`TypeError` or :class:`ValueError` if it cannot be written in JSON.
         """
         if result is None and not (self.views and "body" in self.views.models):
             converted = dict(kwargs["body"])
         elif is_model(type(result)):
             converted = _merge_model(obj, result)
         elif isinstance(result, Mapping):
+            if result.keys().isdisjoint(obj):
+                raise ConversionError(f"it has returned no field of an object: {list(result)}")
             converted = json_copy(result)
         else:
             raise ConversionError(f"it has returned {type(result)} instead of an object")

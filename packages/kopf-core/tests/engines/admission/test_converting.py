@@ -219,6 +219,19 @@ async def test_n8_failures_are_explained(registry, convert, caplog):
     assert message.endswith("InvalidObjectError: The object is invalid: spec.size: is required")
 
 
+@pytest.mark.parametrize("part", [{"replicas": 1}, {}])
+async def test_conv2_a_returned_part_of_the_object_is_refused(registry, convert, part):
+    """If the spec alone was taken for the object, all other fields would be lost."""
+
+    @on.convert("v1beta1", "v1", kind=KIND, registry=registry, id="up")
+    def up(**_):
+        return part
+
+    response = await convert("v1", website(spec={"size": 1}))
+    assert response["result"]["status"] == "Failed"
+    assert f"it has returned no field of an object: {[*part]}" in response["result"]["message"]
+
+
 @pytest.mark.parametrize("value", [object(), float("nan")])
 async def test_n8_functions_whose_objects_are_no_json_are_named(registry, convert, value):
     @on.convert("v1beta1", "v1", kind=KIND, registry=registry, id="up")
