@@ -24,7 +24,11 @@ def ensure_ours(config: Config, *, metrics: bool = False, sources: Path = HERE.p
     if not (folder / "bin" / "kopf").exists():
         names = MEASURED if metrics else PACKAGES
         packages = (f"{sources / 'packages'}/{name}" for name in names)
-        install(config, folder, [part for package in packages for part in ("--editable", package)])
+        install(
+            folder,
+            [part for package in packages for part in ("--editable", package)],
+            config.python,
+        )
     return folder / "bin"
 
 
@@ -32,7 +36,7 @@ def ensure_predecessor(config: Config) -> Path:
     """The folder with executables of the predecessor; installed when it is not there yet."""
     folder = config.shared_envs / f"kopf-{PREDECESSOR_VERSION}-uvloop"
     if not (folder / "bin" / "kopf").exists():
-        install(config, folder, REQUIREMENTS)
+        install(folder, REQUIREMENTS, config.python)
     return folder / "bin"
 
 
@@ -40,22 +44,22 @@ def ensure_py_spy(config: Config) -> Path:
     """The sampling profiler's executable; it needs no place in the profiled environment."""
     folder = config.shared_envs / "tools"
     if not (folder / "bin" / "py-spy").exists():
-        install(config, folder, ["py-spy"])
+        install(folder, ["py-spy"], config.python)
     return folder / "bin" / "py-spy"
 
 
-def install(config: Config, folder: Path, requirements: list[str]) -> None:
+def install(folder: Path, requirements: list[str], python: str = sys.executable) -> None:
     """With the same interpreter for all, or the comparison is of interpreters."""
     print(f"Making the environment {folder.name} ...", file=sys.stderr)
     uv = shutil.which("uv")
     if uv is not None:
-        subprocess.run([uv, "venv", "-q", "--clear", "-p", config.python, folder], check=True)
+        subprocess.run([uv, "venv", "-q", "--clear", "-p", python, folder], check=True)
         python = str(folder / "bin" / "python")
         # As pip does: otherwise, the imports would be measured with the compilation.
         options = ["-q", "--compile-bytecode", "-p", python]
         subprocess.run([uv, "pip", "install", *options, *requirements], check=True)
     else:
-        subprocess.run([config.python, "-m", "venv", "--clear", folder], check=True)
+        subprocess.run([python, "-m", "venv", "--clear", folder], check=True)
         python = str(folder / "bin" / "python")
         subprocess.run([python, "-m", "pip", "install", "-q", *requirements], check=True)
 
