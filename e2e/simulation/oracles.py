@@ -113,7 +113,7 @@ class Evidence:
         notes = [note for note in self.notes if note.uid == uid and note.version.isdigit()]
         return any(
             note.at >= restore.time - IN_WORK
-            and restore.version <= int(note.version) <= restore.last  # its patch can be lost
+            and restore.version < int(note.version) <= restore.last
             for restore in self.restores
             for note in notes
         ) or any(
@@ -179,7 +179,6 @@ def _find_doubled(evidence: Evidence) -> Iterator[str]:
         note for note in evidence.notes
         if note.point == "end" and note.outcome == "success" and note.handler not in DAEMONS
         and note.reason in ("create", "update", "delete") and is_led(note, evidence)
-        and not note.is_gone  # the server can repeat the events of deleted objects
     ]  # fmt: skip
     counts = collections.Counter(
         (note.name, note.uid, note.handler, note.reason, note.diff) for note in notes
@@ -318,19 +317,9 @@ def _find_unattended(evidence: Evidence) -> Iterator[str]:
     if "deleted" in evidence.features:
         for uid in handled.keys() - alive - ended:
             yield f"{handled[uid]} is deleted, but its deletion was not handled"
-    began_late: dict[tuple[str, str, str], bool] = {}
     for note in evidence.notes:
-        key = (note.run, note.handler, note.uid)
-        if note.point == "begin":
-            began_late[key] = note.is_gone  # as the server has repeated earlier events
         # Nothing else is handled before there is the finalizer; but daemons can be started.
-        elif (
-            note.handler in ("daemon", "lingerer")
-            and note.point == "end"
-            and note.is_gone
-            and note.uid in handled
-            and not began_late.get(key)
-        ):
+        if note.handler in ("daemon", "lingerer") and note.is_gone and note.uid in handled:
             yield f"{note.name} was let go while {note.handler} was running"
 
 
