@@ -37,7 +37,7 @@ QUICK = ("start", "hot", "create", "update", "delete", "index", "timers", "laten
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """How the same is measured once more."""
+    """Another way to measure the same scenarios: over TLS, or on another interpreter."""
 
     title: str
     config: Config

@@ -26,11 +26,11 @@ class Cells:
         return self._cells[0]
 
     def latencies(self) -> list[float]:
-        """In seconds, in the order of events."""
+        """In seconds; in the order of events, until the first ones are overwritten."""
         return [nanoseconds / 1e9 for nanoseconds in self._cells[1:SLOTS] if nanoseconds]
 
     def forget_latencies(self) -> None:
-        """Of the preparations."""
+        """Forget the latencies of the preparations."""
         for slot in range(1, SLOTS):
             self._cells[slot] = 0
 

@@ -53,7 +53,9 @@ class Config:
     shared_envs: Path = field(default_factory=get_shared_envs)
     results: Path = HERE / "results"
     cores: list[int] = field(default_factory=allowed_cores)
-    python: str = sys.executable  # of what is measured; the load server is always of this one
+    python: str = (
+        sys.executable
+    )  # runs the measured programs; the load server runs on the interpreter of the bench
     is_jit_on: bool = False
     is_tls_on: bool = False
 

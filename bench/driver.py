@@ -101,7 +101,7 @@ class Run:
         self.stack.close()
 
     def make_certificates(self) -> ssl.SSLContext:
-        """Make those of the server, and of the authority to trust; they are for this run only."""
+        """Make the certificates of the server and of its authority, for this run only."""
         authority = Authority("bench")
         pair = authority.issue("bench", hostnames=["127.0.0.1"])
         (self.folder / "server.pem").write_bytes(pair.certificate + pair.key)

@@ -99,7 +99,7 @@ def release(body: dict[str, Any]) -> dict[str, Any] | None:
 
 
 CHANGES = {"patch": annotate, "release": release}
-"""What is changed in the metadata of each object, by the mode."""
+"""The functions that make the changes of the metadata, by the mode."""
 
 
 async def iter_lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:

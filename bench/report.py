@@ -68,7 +68,7 @@ def ratio(above: float | None, below: float | None) -> str:
 
 
 def goal(above: float | None, below: float | None, *, most: float = 0, least: float = 0) -> str:
-    """The ratio, and whether it is what it is to be."""
+    """The ratio, and whether it meets its target."""
     shown, limit = ratio(above, below), most or least
     if not above or not below or not limit:
         return shown
