@@ -286,6 +286,7 @@ async def test_n_written_manifests_are_accepted(api: Api, form: str, tmp_path: P
         ["--processes=4"],
         ["--replicas=2"],
         ["--replicas=2", "--shards"],
+        ["--replicas=2", "--ring=web"],
         ["--namespace=apps", "--namespace=more", "--replicas=2"],
         ["--namespace-selector=tenant in (a, b)", "--arg=-m", "--arg=my.handlers"],
     ],

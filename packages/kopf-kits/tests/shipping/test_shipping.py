@@ -352,33 +352,72 @@ def test_q_manifests_tell_which_server_their_webhooks_need(
     assert line not in result.stdout
 
 
-@pytest.mark.parametrize("option", ["--replicas=2", "--shards"])
-def test_o_manifests_of_several_processes_are_for_one_pod(option: str) -> None:
-    command = ["manifests", "--name=web", "--image=x", "--processes=2", option]
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--processes=2", "--replicas=2"], "either --processes or --replicas, not both"),
+        (["--processes=2", "--shards"], "either --processes or --shards, not both"),
+        (["--processes=2", "--ring=web"], "either --processes or --ring, not both"),
+        (["--shards", "--ring=web"], "either --shards or --ring, not both"),
+        (["--ring=web@ns"], "the Leases are where the pods are"),
+    ],
+)
+def test_o_manifests_share_the_objects_in_one_way(options: list[str], text: str) -> None:
+    command = ["manifests", "--name=web", "--image=x", *options]
     result = click.testing.CliRunner().invoke(main, command)
     assert result.exit_code == 2
-    name = option.partition("=")[0]
-    assert f"Use either --processes or {name}, not both." in result.output
+    assert text in result.output
+
+
+def write_shared(tmp_path: pathlib.Path, crd_path: pathlib.Path, *options: str) -> dict[str, Any]:
+    """Write manifests for replicas that share the objects; get the objects by their kinds."""
+    code = tmp_path / "handlers.py"
+    code.write_text("import kopf\n@kopf.on.event('kopfexamples')\ndef fn(**_): ...\n")
+    command = ["manifests", "--name=web", "--into=ns", "--image=x", f"--file={crd_path}"]
+    controls = CLIControls(registry=OperatorRegistry())
+    result = click.testing.CliRunner().invoke(main, [*command, *options, str(code)], obj=controls)
+    assert result.exit_code == 0, result.output
+    return {body["kind"]: body for body in yaml.safe_load_all(result.stdout)}
 
 
 @pytest.mark.parametrize("replicas", [1, 3])
+@pytest.mark.parametrize(
+    ("option", "expected", "verbs"),
+    [
+        ("--shards", "--shards=web", ["get", "list", "create", "update", "delete"]),
+        ("--ring=sites", "--ring=sites", ["get", "create", "update"]),
+    ],
+)
 def test_q_manifests_of_shards_have_their_rights(
-    replicas: int, tmp_path: pathlib.Path, crd_path: pathlib.Path
+    replicas: int,
+    option: str,
+    expected: str,
+    verbs: list[str],
+    tmp_path: pathlib.Path,
+    crd_path: pathlib.Path,
 ) -> None:
-    code = tmp_path / "handlers.py"
-    code.write_text("import kopf\n@kopf.on.create('kopfexamples')\ndef fn(**_): ...\n")
-    command = ["manifests", "--name=web", "--into=ns", "--image=x", f"--file={crd_path}"]
-    command += ["--shards", f"--replicas={replicas}", str(code)]
-    controls = CLIControls(registry=OperatorRegistry())
-    result = click.testing.CliRunner().invoke(main, command, obj=controls)
-    assert result.exit_code == 0, result.output
-    bodies = {body["kind"]: body for body in yaml.safe_load_all(result.stdout)}
+    bodies = write_shared(tmp_path, crd_path, option, f"--replicas={replicas}")
     spec = bodies["Deployment"]["spec"]
     assert spec["replicas"] == replicas
-    assert "--shards=web" in spec["template"]["spec"]["containers"][0]["args"]
+    assert spec["strategy"] == {"type": "RollingUpdate"}
+    assert expected in spec["template"]["spec"]["containers"][0]["args"]
     assert "--lease=web" not in spec["template"]["spec"]["containers"][0]["args"]
-    (rule,) = [one for one in bodies["Role"]["rules"] if "leases" in one["resources"]]
-    assert "create" in rule["verbs"]
+    assert bodies["Role"]["metadata"]["namespace"] == "ns"
+    assert bodies["Role"]["rules"] == [
+        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": verbs}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "verbs"),
+    [(["--ring=web"], ["list", "patch", "watch"]), (["--shards"], ["list", "watch"])],
+)
+def test_o_manifests_of_a_ring_permit_to_give_objects_back(
+    options: list[str], verbs: list[str], tmp_path: pathlib.Path, crd_path: pathlib.Path
+) -> None:
+    rules = write_shared(tmp_path, crd_path, *options)["ClusterRole"]["rules"]
+    (rule,) = [one for one in rules if one["resources"] == ["kopfexamples"]]
+    assert rule["verbs"] == verbs
 
 
 MODELS = """

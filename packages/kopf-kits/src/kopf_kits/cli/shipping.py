@@ -57,6 +57,11 @@ FORMS = ("plain", "kustomize", "helm")
     "--replicas", type=click.IntRange(min=0), default=1, help="The number of pods; 1 by default."
 )
 @click.option("--shards", is_flag=True, help="All pods work, each with its part of the objects.")
+@click.option(
+    "--ring",
+    metavar="NAME",
+    help="All pods work, each as a shard of this ControllerRing of kubernetes-controller-sharding.",
+)
 @click.option("--arg", "args", multiple=True, help="A file or module of the image (repeatable).")
 @click.option("-m", "--module", "modules", multiple=True, help="Import a module (repeatable).")
 @click.option(
@@ -90,10 +95,7 @@ def manifests(
     """
     if folder is None and form != "plain":
         raise click.UsageError("Use --directory: there are several files.")
-    if options["processes"] > 1 and options["replicas"] > 1:
-        raise click.UsageError("Use either --processes or --replicas, not both.")
-    if options["processes"] > 1 and options["shards"]:
-        raise click.UsageError("Use either --processes or --shards, not both.")
+    _check_sharing(options)
     # It takes time, and is not needed for the help and for wrong options.
     from kopf_cogs.structs.namespaces import select_specific_namespaces
     from kopf_kits.cli.declarations import load_operator
@@ -102,7 +104,8 @@ def manifests(
 
     for pattern in {*namespaces} - select_specific_namespaces(namespaces):
         raise click.UsageError(f"{pattern!r} is a pattern: name the namespaces, each with its -n.")
-    operator, models = load_operator(controls, paths, modules, namespaces=namespaces)
+    ring = options["ring"]
+    operator, models = load_operator(controls, paths, modules, namespaces=namespaces, ring=ring)
     definitions = gather_definitions(files, models)
     with exiting_when_interrupted():
         permissions = asyncio.run(_find_permissions(operator, definitions))
@@ -115,6 +118,21 @@ def manifests(
         return
     for path in save(make_files(form, deployment), folder):
         click.echo(f"Written {path}", err=True)
+
+
+def _check_sharing(options: Mapping[str, Any]) -> None:
+    """Refuse several ways to share the objects, and names that are of no ring."""
+    processes, ring = options["processes"] > 1, options["ring"]
+    excluded = {
+        ("processes", "replicas"): processes and options["replicas"] > 1,
+        ("processes", "shards"): processes and options["shards"],
+        ("processes", "ring"): processes and ring is not None,
+        ("shards", "ring"): options["shards"] and ring is not None,
+    }
+    for one, other in [names for names, is_excluded in excluded.items() if is_excluded]:
+        raise click.UsageError(f"Use either --{one} or --{other}, not both.")
+    if ring is not None and "@" in ring:
+        raise click.UsageError("Use --ring with a name only: the Leases are where the pods are.")
 
 
 async def _find_permissions(
@@ -140,14 +158,16 @@ def make_values(
     replicas: int = 1,
     processes: int = 1,
     shards: bool = False,
+    ring: str | None = None,
 ) -> dict[str, Any]:
     """The values of the chart that differ from its own ones."""
     repository, _, tag = image.rpartition(":")
     if not repository or "/" in tag:
         repository, tag = image, "latest"
     values = {"image": {"repository": repository, "tag": tag}, **permissions}
-    chosen = {"namespaces": [*namespaces], "args": [*args], "namespaceSelector": namespace_selector}
-    values |= {key: value for key, value in {**chosen, "shards": shards}.items() if value}
+    chosen: dict[str, Any] = {"namespaces": [*namespaces], "args": [*args]}
+    chosen |= {"namespaceSelector": namespace_selector, "shards": shards, "ring": ring}
+    values |= {key: value for key, value in chosen.items() if value}
     numbers = {"replicas": replicas, "processes": processes}
     return values | {key: number for key, number in numbers.items() if number != 1}
 
