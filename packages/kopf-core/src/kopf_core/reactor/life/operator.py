@@ -219,7 +219,7 @@ class Operator:
             **self._make_endpoints(find_problems),
             **self._make_sources(),
             **self._make_end(),
-            **self._make_drains(),
+            **self._make_parts_of_ring(),
         } | ({} if self._admission is None else {"admission": self._admission.run()})
 
     @property
@@ -277,15 +277,19 @@ class Operator:
 
         return {"quietness": Quietness(self.essentials, self.handling, once).wait()}
 
-    def _make_drains(self) -> dict[str, Coroutine[Any, Any, None]]:
-        """Make the part that gives objects back to the sharder, if this is a shard of a ring."""
+    def _make_parts_of_ring(self) -> dict[str, Coroutine[Any, Any, None]]:
+        """Make the parts that work with the sharder, if this is a shard of a ring."""
         ring = self._replication.ring
         if ring is None:
             return {}
-        # Its import takes time, and few operators need it.
+        # Their imports take time, and few operators need them.
+        from kopf_core.reactor.life.ring_checks import check_ring
         from kopf_core.reactor.life.ring_drains import Drains
 
-        return {"drains": Drains(ring, self.essentials.client, self._sharding.let_go).run()}
+        return {
+            "drains": Drains(ring, self.essentials.client, self._sharding.let_go).run(),
+            "ring": check_ring(self.essentials),
+        }
 
     def _make_endpoints(
         self, find_problems: Callable[[], Collection[str]]

@@ -37,14 +37,11 @@ class ServableResources:
                     + describe_unresolved(selector, self._registry, resources),
                     key=f"unresolved {selector}",
                 )
-        served: dict[Resource, ResourceHandlers] = {}
-        for resource in sorted({res for found in chosen.values() for res in found}, key=str):
-            handlers = self._registry.get_resource_handlers(
-                resource,
-                lambda selector, res=resource: res in chosen[selector],  # type: ignore[misc]
-            )
-            if self._is_servable(resource, handlers):
-                served[resource] = handlers
+        served = {
+            resource: handlers
+            for resource, handlers in match_handlers(self._registry, chosen).items()
+            if self._is_servable(resource, handlers)
+        }
         announce_served(served, self._served)
         self._served = {*served}
         return served
@@ -59,6 +56,19 @@ class ServableResources:
         if (key or message) not in self._complaints:
             self._complaints.add(key or message)
             logger.warning(message)
+
+
+def match_handlers(
+    registry: OperatorRegistry, chosen: Mapping[Selector, Collection[Resource]]
+) -> dict[Resource, ResourceHandlers]:
+    """The handlers of each resource, by the resources that the selectors mean."""
+    return {
+        resource: registry.get_resource_handlers(
+            resource,
+            lambda selector, res=resource: res in chosen[selector],  # type: ignore[misc]
+        )
+        for resource in sorted({res for found in chosen.values() for res in found}, key=str)
+    }
 
 
 def find_obstacle(resource: Resource, handlers: ResourceHandlers) -> str | None:
