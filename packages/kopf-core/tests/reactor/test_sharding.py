@@ -8,6 +8,8 @@ from random import Random
 from typing import Any
 
 import pytest
+from idleness import quiet
+from virtual_time import jump
 
 from kopf_core.actions.happenings import Happening, trigger
 from kopf_core.engines.sharding.assignments import Assignment, advance
@@ -161,6 +163,65 @@ async def test_o_handlers_that_take_long_are_cancelled_when_their_shard_is_given
         await journal.until(lambda j: last in j)
     assert [*journal] == [1, "begins", "is cancelled", last]
     assert not [text for text in logged() if "cancelled by others" in text]
+
+
+async def test_o_later_orders_give_no_more_time_to_handlers_of_lost_shards(
+    cluster, operate, registry, journal, settings, make_orders
+):
+    settings.queueing.exit_timeout = 10
+
+    @on.create("kopfexamples", registry=registry)
+    async def fn(**_: Any) -> None:
+        journal("begins")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            journal("is cancelled")
+
+    orders = make_orders(ALL)
+    async with operate(assigner=orders):
+        body = await cluster.create("one")
+        await journal.until(lambda j: "begins" in j)
+        lost = find_shard(body["metadata"]["uid"])
+        orders.give(ALL - {lost})
+        await quiet()
+        jump(6)
+        last = orders.give(ALL - {lost, (lost + 1) % SHARDS})
+        await quiet()
+        assert "is cancelled" not in journal
+        jump(6)
+        await quiet()
+        assert [*journal] == [1, "begins", "is cancelled", last]
+
+
+async def test_o_a_shard_that_comes_back_is_left_no_more(
+    cluster, operate, registry, journal, settings, make_orders
+):
+    """Another shard was lost with it, and is still left."""
+    settings.queueing.exit_timeout = 10
+
+    @on.create("kopfexamples", registry=registry)
+    async def fn(name: str, **_: Any) -> None:
+        journal(f"{name} begins")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            journal(f"{name} is cancelled")
+
+    orders = make_orders(ALL)
+    async with operate(assigner=orders):
+        bodies = [await cluster.create(name) for name in ("one", "two", "three")]
+        lost, *others = ({find_shard(body["metadata"]["uid"])} for body in bodies)
+        await journal.until(lambda j: len(j) == 4)
+        orders.give(ALL.difference(lost, *others))
+        await quiet()
+        last = orders.give(ALL - lost)
+        await quiet()
+        jump(12)
+        await journal.until(lambda j: last in j)
+        assert "one is cancelled" in journal
+        assert ("two is cancelled" in journal) is (lost == others[0])
+        assert ("three is cancelled" in journal) is (lost == others[1])
 
 
 async def test_o_threads_are_waited_for_before_their_shard_is_given_away(

@@ -3,7 +3,8 @@
 The assigner gives orders, which say which shards this process has.
 
 * In a lost shard, the process begins nothing. When nothing works there anymore, the process
-  confirms the order. Then, the next owner can begin.
+  confirms the order. Then, the next owner can begin. Later orders prolong nothing: only shards that
+  come back are not left anymore.
 * The objects of a gained shard are listed again, as after a restart. The states that the streams
   have brought before can be older than the work of the previous owner.
 * The streams request only the objects of our shards, if no part of the operator needs others.
@@ -12,7 +13,7 @@ The assigner gives orders, which say which shards this process has.
 
 import asyncio
 import logging
-from collections.abc import Callable, Set
+from collections.abc import Callable, Collection, Set
 
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_core.engines.sharding.hashing import find_shard
@@ -36,7 +37,10 @@ class Sharding:
         self._memories = essentials.memories
         self._settings = essentials.settings
         self._assigner: Assigner | None = None
-        self._leaving: asyncio.Task[None] | None = None
+        self._leaving: dict[Set[int], asyncio.Task[None]] = {}
+        """The lost shards in which something can still work, by the orders that took them away."""
+
+        self._confirming: asyncio.Task[None] | None = None
 
     async def start(self, assigner: Assigner | None) -> None:
         """Pause until the first order. To be called before anything is handled."""
@@ -56,24 +60,28 @@ class Sharding:
             while True:
                 await self._follow(assigner, share)
         finally:
-            await self._stop_leaving()
+            await self._stop_leaving(self._leaving)
 
     async def _follow(self, assigner: Assigner, share: Share) -> None:
         """Wait for the next order, and begin to follow it, even if the previous one is not done."""
         order = await assigner.wait()
-        await self._stop_leaving()
         if order == LAPSE:
+            await self._stop_leaving(self._leaving)
             await self._stop_at_once(share)
             assigner.confirm(order.round)
             return
-        gained = order.shards - share.shards
+        gained, lost = order.shards - share.shards, frozenset(share.shards) - order.shards
         logger.debug(f"Order {order.round}: {len(order.shards)} shards, {len(gained)} are new.")
+        again = [shards for shards in self._leaving if shards & gained]
+        await self._stop_leaving(again)
         share.shards = order.shards
         if gained:
             self._begin(gained)
         self._handling.governor.lift(PAUSE)
-        leaving = self._leave(assigner, share, order)
-        self._leaving = asyncio.create_task(leaving, name="kopf-leaving-shards")
+        if lost := lost.union(*again) - gained:
+            self._leaving[lost] = asyncio.create_task(self._leave(lost), name="kopf-leaving-shards")
+        confirming = self._confirm(assigner, share, order)
+        self._confirming = asyncio.create_task(confirming, name="kopf-confirming-shards")
 
     async def _stop_at_once(self, share: Share) -> None:
         """Forget everything, as after a restart: others can have handled the objects by then."""
@@ -95,18 +103,30 @@ class Sharding:
                 self._memories.forget(key)
         orchestrator.renew()
 
-    async def _stop_leaving(self) -> None:
-        """Stop following the previous order. Raises the error with which it has failed."""
-        leaving, self._leaving = self._leaving, None
-        if leaving is not None:
-            leaving.cancel()
-            await asyncio.wait([leaving])
-            if not leaving.cancelled():
-                leaving.result()
+    async def _stop_leaving(self, shards: Collection[Set[int]]) -> None:
+        """Stop leaving these, and confirm nothing. Raises the error with which it has failed."""
+        tasks = [self._leaving.pop(some) for some in [*shards]]
+        tasks += [self._confirming] if self._confirming is not None else []
+        self._confirming = None
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        for task in tasks:
+            if not task.cancelled():
+                task.result()
 
-    async def _leave(self, assigner: Assigner, share: Share, order: Order) -> None:
-        """Let the work in the shards of others end, forget their objects, and confirm the order."""
-        await self.let_go(share.has)
+    async def _leave(self, shards: Set[int]) -> None:
+        """Let the work in these shards end, and forget their objects."""
+        await self.let_go(lambda key: find_shard(key) not in shards)
+
+    async def _confirm(self, assigner: Assigner, share: Share, order: Order) -> None:
+        """Confirm the order when nothing works in any of the lost shards."""
+        if self._leaving:
+            await asyncio.wait(self._leaving.values())
+            for task in self._leaving.values():
+                task.result()
+            self._leaving.clear()
         self._handling.orchestrator.narrow(share.has)
         assigner.confirm(order.round)
 
