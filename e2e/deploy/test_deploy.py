@@ -41,7 +41,11 @@ VALUES: dict[str, dict[str, Any]] = {
     "shards": {"kinds": KINDS, "shards": True, "replicas": 3},
     "ring": {"kinds": KINDS, "ring": "web", "replicas": 3},
     "clusters": {
-        "clusters": {"secret": "kubeconfigs", "contexts": ["east", "west"]},
+        "clusters": {
+            "secret": "kubeconfigs",
+            "contexts": ["east", "west"],
+            "kubeconfigNamespaces": ["", "apps"],
+        },
         "requests": {"qps": 0.5, "burst": 40},
     },
     "selected": {"namespaceSelector": "tenant in (a, b)", "peering": "default"},
@@ -211,7 +215,7 @@ async def test_chart(api: Api, helm: str, name: str, tmp_path: Path) -> None:
     assert ("ConfigMap" in kinds) == (name == "source")
     assert ("Service" in kinds) == (name == "webhooks")
     roles = {"namespaces": 2, "replicas": 1, "shards": 1, "webhooks": 1, "available": 1}
-    roles |= {"ring": 1, "least-available": 1}
+    roles |= {"ring": 1, "least-available": 1, "clusters": 2}
     assert kinds.count("Role") == roles.get(name, 0)
     assert ("PodDisruptionBudget" in kinds) == (name in ("available", "least-available"))
     assert ("PodMonitor" in kinds) == (name == "monitored")

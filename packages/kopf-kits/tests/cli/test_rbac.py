@@ -253,6 +253,21 @@ def test_n_certificates_that_are_not_shared_need_no_rights(write, server):
     assert "secrets" not in get_rules(roles[0])
 
 
+@pytest.mark.parametrize(
+    ("namespace", "options", "place"),
+    [
+        (None, ["-A", "--account", "me@home"], "home"),
+        (None, ["-A"], "default"),
+        ("clusters", ["-A", "--account", "me@home"], "clusters"),
+    ],
+)
+def test_o_kubeconfigs_of_clusters_can_be_read(write, namespace, options, place):
+    code = CREATION + f"SECRETS = kopf.KubeconfigSecrets('a=b', namespace={namespace!r})\n"
+    [role] = [doc for doc in write(code, *options) if doc["kind"] == "Role"]
+    assert role["metadata"]["namespace"] == place
+    assert get_rules(role) == {"secrets": ["list", "watch"]}
+
+
 def test_n_failed_startup_is_explained(call):
     code = CREATION + (
         "@kopf.on.startup()\ndef configure(settings, **_): raise Exception('oops')\n"
@@ -353,6 +368,22 @@ def test_n_written_roles_are_enough_and_each_missing_right_is_named(strict, writ
             )
             assert len(result.output.splitlines()) == 1
         strict.apply(role)
+
+
+def test_o_missing_rights_to_kubeconfigs_of_clusters_are_named(strict, write, call):
+    code = CREATION + "SECRETS = kopf.KubeconfigSecrets('a=b', namespace='clusters')\n"
+    strict.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "clusters"}})
+    *documents, role, binding = write(code, "-A", "--account", "me@ns")
+    for document in [*documents, binding]:
+        strict.apply(document)
+    result = call(code, "-A", "--verify")
+    assert (result.exit_code, result.output) == (
+        1,
+        "Missing: list, watch of secrets in the API group '', in the namespace 'clusters': "
+        "The kubeconfigs of clusters are read.\n",
+    )
+    strict.apply(role)
+    assert call(code, "-A", "--verify").exit_code == 0
 
 
 def test_n_rights_of_other_accounts_are_verified(strict, call, tmp_path, monkeypatch):

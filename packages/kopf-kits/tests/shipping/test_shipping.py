@@ -490,6 +490,7 @@ HANDLERS = {
     "cluster-scoped": "@kopf.on.create('namespaces')",
     "reconciler": "@kopf.reconcile('kopfexamples', owns=['pods'], related={'nodes': 'spec.node'})",
     "keeping": "@kopf.reconcile('kopfexamples', owns=['secrets', 'nodes'], prune=False)",
+    "kubeconfigs": "S = kopf.KubeconfigSecrets('a=b', namespace='c')\n@kopf.on.event('nodes')",
     "presumed": "@kopf.timer('widgets.example.com', interval=1)",
 }
 
@@ -505,6 +506,26 @@ def test_n_rights_are_those_of_the_least_roles(
     least = run("rbac", *options, *([] if scope else ["-A"]))
     deployed = run("manifests", "--name=x", "--image=example.com/x:1.0", *options)
     assert list_rights(deployed) == list_rights(least)
+
+
+@pytest.mark.parametrize("form", ["plain", "helm"])
+def test_o_manifests_permit_to_read_the_kubeconfigs_of_clusters(
+    form: str, tmp_path: pathlib.Path
+) -> None:
+    """By default, they are in the namespace of the pod: in that of the release, with Helm."""
+    code, folder = tmp_path / "handlers.py", tmp_path / "out"
+    sources = "kopf.KubeconfigSecrets('a=b'), kopf.KubeconfigSecrets('a=b', namespace='clusters')"
+    code.write_text(f"import kopf\nhere, there = {sources}\nagain = here\n")
+    command = ["manifests", "--name=x", "--into=ns", "--image=example.com/x:1.0", str(code)]
+    run(*command, f"--directory={folder}", f"--format={form}")
+    if form == "helm":
+        values = yaml.safe_load((folder / "values.yaml").read_text())
+        assert values["clusters"]["kubeconfigNamespaces"] == ["", "clusters"]
+        assert values["clusters"]["secret"] == ""
+    else:
+        rights = list_rights((folder / "operator.yaml").read_text())
+        read = {(place, verb) for place in ("ns", "clusters") for verb in ("list", "watch")}
+        assert {one[::3] for one in rights if one[2] == "secrets"} == read
 
 
 def list_rights(text: str) -> set[tuple[str | None, str, str, str]]:

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from kopf_kits.cli.controls import CLIControls
 
 if TYPE_CHECKING:
+    from kopf_core.reactor.life.cluster_secrets import KubeconfigSecrets
     from kopf_core.reactor.life.essentials import OperatorOptions
     from kopf_core.reactor.life.operator_arguments import OperatorArguments
+
+
+class Declarations(NamedTuple):
+    """What the files and modules declare."""
+
+    operator: OperatorOptions
+    """What the operator would be started with."""
+
+    models: Collection[type]
+    """The models of its kinds."""
+
+    kubeconfigs: Collection[KubeconfigSecrets]
+    """Where the kubeconfigs of its clusters are."""
 
 
 def load_operator(
@@ -20,18 +34,19 @@ def load_operator(
     clusterwide: bool = False,
     namespaces: Collection[str] = (),
     **options: Any,
-) -> tuple[OperatorOptions, Collection[type]]:
-    """What the operator would be started with, and the models of its kinds."""
+) -> Declarations:
+    """Load the files and modules, and find what is declared in them."""
     from kopf_cogs.configs.settings import OperatorSettings
     from kopf_core.intents.registries import get_default_registry, set_default_registry
+    from kopf_core.reactor.life.cluster_secrets import KubeconfigSecrets
     from kopf_core.reactor.life.essentials import OperatorOptions
     from kopf_core.reactor.life.operator_arguments import adjust_settings
-    from kopf_kits.definitions.collecting import collect_models
+    from kopf_kits.definitions.collecting import collect_models, collect_objects
     from kopf_kits.loading import preload
 
     if controls.registry is not None:
         set_default_registry(controls.registry)
-    models = collect_models(preload(paths, modules))
+    loaded = preload(paths, modules)
     settings = controls.settings or OperatorSettings()
     operator = OperatorOptions(
         registry=get_default_registry(),
@@ -41,4 +56,5 @@ def load_operator(
     )
     adjust_settings(settings, cast("OperatorArguments", options))
     settings.peering.clusterwide |= operator.is_clusterwide
-    return operator, models
+    kubeconfigs = collect_objects(loaded, KubeconfigSecrets)
+    return Declarations(operator, collect_models(loaded), kubeconfigs)

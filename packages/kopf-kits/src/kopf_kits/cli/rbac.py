@@ -12,7 +12,7 @@ import click
 from click.exceptions import Exit
 
 from kopf_kits.cli.controls import CLIControls
-from kopf_kits.cli.declarations import load_operator
+from kopf_kits.cli.declarations import Declarations, load_operator
 from kopf_kits.cli.duty.options import configure_output
 from kopf_kits.cli.interrupts import exiting_when_interrupted
 from kopf_kits.cli.targets import is_chosen, target_options
@@ -109,13 +109,14 @@ def rbac(
     if not paths and not modules:
         raise click.UsageError("Name a file or a module with handlers.")
     configure_output(verbose=False, debug=False, color=None)
-    operator, models = load_operator(controls, paths, modules, **options)
+    declared = load_operator(controls, paths, modules, **options)
+    operator, models, _ = declared
     subject = _parse_account(account, operator)
     with exiting_when_interrupted():
         if startup:
             asyncio.run(_configure(operator))
         _decide_on_leader(operator, subject)
-        demands = _list_demands(operator, subject, used, models if apply_crds else ())
+        demands = _list_demands(declared, subject, used, models if apply_crds else ())
         if verify:
             _tell_missing(asyncio.run(_verify(operator, subject, demands)))
         else:
@@ -124,17 +125,18 @@ def rbac(
 
 
 def _list_demands(
-    operator: OperatorOptions,
+    declared: Declarations,
     account: Account | None,
     used: Collection[pathlib.Path],
     applied: Collection[type],
 ) -> Collection[Demand]:
-    from kopf_kits.roles.demands import list_applied, list_served, list_used
+    from kopf_kits.roles.demands import list_applied, list_kubeconfigs, list_served, list_used
     from kopf_kits.roles.usage import merge_usages
 
-    server = operator.settings.admission.server
-    served = list_served(server, _choose_namespace(account, operator))
-    return [*list_used(merge_usages(used)), *list_applied(applied), *served]
+    home = _choose_namespace(account, declared.operator)
+    served = list_served(declared.operator.settings.admission.server, home)
+    kubeconfigs = list_kubeconfigs(declared.kubeconfigs, home)
+    return [*list_used(merge_usages(used)), *list_applied(applied), *served, *kubeconfigs]
 
 
 async def _configure(operator: OperatorOptions) -> None:

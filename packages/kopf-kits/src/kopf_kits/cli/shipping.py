@@ -105,10 +105,12 @@ def manifests(
     for pattern in {*namespaces} - select_specific_namespaces(namespaces):
         raise click.UsageError(f"{pattern!r} is a pattern: name the namespaces, each with its -n.")
     ring = options["ring"]
-    operator, models = load_operator(controls, paths, modules, namespaces=namespaces, ring=ring)
-    definitions = gather_definitions(files, models)
+    declared = load_operator(controls, paths, modules, namespaces=namespaces, ring=ring)
+    definitions = gather_definitions(files, declared.models)
     with exiting_when_interrupted():
-        permissions = asyncio.run(_find_permissions(operator, definitions))
+        permissions = asyncio.run(_find_permissions(declared.operator, definitions))
+    if places := sorted({source.namespace or "" for source in declared.kubeconfigs}):
+        permissions["clusters"] = {"kubeconfigNamespaces": places}
     values = make_values(permissions, namespaces=namespaces, **options)
     deployment = writing.Deployment(name, home, values, definitions)
     if "webhooks" in values:

@@ -1,4 +1,4 @@
-"""Finding the models in the modules of users, and in what those import from their own code."""
+"""Finding what is declared in the modules of users, and in what these import of their own code."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
 from types import ModuleType
+from typing import TypeVar
 
 from kopf_cogs.structs.definitions import definition_of
+
+T = TypeVar("T")
 
 
 def collect_models(modules: Iterable[ModuleType]) -> list[type]:
@@ -25,6 +28,12 @@ def collect_models(modules: Iterable[ModuleType]) -> list[type]:
             home = sys.modules.get(model.__module__, module)
             found |= dict.fromkeys(one for one, other in _list_models(home) if other == name)
     return list(found)
+
+
+def collect_objects(modules: Iterable[ModuleType], kind: type[T]) -> list[T]:
+    """The objects of this class that the modules have as their globals, each of them once."""
+    every = [value for module in _walk([*modules]) for value in list(vars(module).values())]
+    return list({id(one): one for one in every if isinstance(one, kind)}.values())
 
 
 def _list_models(module: ModuleType) -> list[tuple[type, str]]:

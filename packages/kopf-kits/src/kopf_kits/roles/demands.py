@@ -9,6 +9,7 @@ from kopf_cogs.clients.objects import APPLYING_VERBS
 from kopf_cogs.clients.rights import Right
 from kopf_cogs.structs.definitions import definition_of
 from kopf_cogs.structs.resources import CRDS
+from kopf_core.reactor.life.cluster_secrets import KubeconfigSecrets
 from kopf_core.reactor.life.needs import Needs
 from kopf_kits.definitions.policies import API_VERSION, PLURALS, make_policies
 from kopf_kits.webhooks.services import WebhookServiceServer
@@ -41,6 +42,14 @@ def list_served(server: object, namespace: str) -> Iterator[Demand]:
         for verb, name in (("get", server.secret), ("update", server.secret), ("create", "")):
             right = Right(SECRETS.group, SECRETS.plural, verb, name)
             yield Demand(right, True, "The certificate of the webhooks is kept", place)
+
+
+def list_kubeconfigs(sources: Iterable[KubeconfigSecrets], namespace: str) -> Iterator[Demand]:
+    """What is needed to read the kubeconfigs of clusters; by default, in this namespace."""
+    for place in sorted({source.namespace or namespace for source in sources}):
+        for verb in ("list", "watch"):
+            right = Right(SECRETS.group, SECRETS.plural, verb)
+            yield Demand(right, True, "The kubeconfigs of clusters are read", place)
 
 
 def list_applied(models: Iterable[type]) -> Iterator[Demand]:

@@ -54,8 +54,10 @@ class KubeconfigSecrets:
         key: str = "kubeconfig",
         login: Callable[..., Any] | None = None,
     ) -> None:
+        self.namespace = namespace
+        """The namespace of the Secrets; ``None`` until it is known by the pod or the context."""
+
         self._selector = selector
-        self._namespace = namespace
         self._key = key
         self._login = login
         self._found: dict[str, ConnectionInfo] = {}
@@ -68,7 +70,7 @@ class KubeconfigSecrets:
         sink = _SecretSink(self._found, self._key, is_trusting_env=settings.networking.trust_env)
 
         async def watch(client: Client) -> None:
-            namespace = self._namespace or await detect_namespace(client)
+            namespace = self.namespace or await detect_namespace(client)
             reflector = Reflector(
                 client, SECRETS, namespace, settings=settings, sink=sink, selector=self._selector
             )
