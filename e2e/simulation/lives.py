@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
-import logging
 import random
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from e2e.simulation.clusters import CLUSTERS, Cluster, is_write
+from e2e.simulation.logs import Log
 from e2e.simulation.oracles import SETTLED, TOUCHED, Evidence, Memory, judge
 from e2e.simulation.people import People
 from e2e.simulation.plans import Event, Plan
@@ -30,6 +31,9 @@ SETTLING = 400.0
 
 UNREACHABLE = frozenset({"drop", "drop-late", "fail", "absent", "lose-reply", "cut-reply"})
 """The faults by which the API can be out of reach for the time of an exit, which is bounded."""
+
+EXITS = frozenset({"restart", "abort", "pause", "pause-exit"})
+"""The faults in which the API answers as usual."""
 
 LOST = "is lost: this operator does nothing now"
 """What an operator says when it loses its lease."""
@@ -75,6 +79,7 @@ class Life:
         self.operators: dict[int, Process] = {}
         self.runs: dict[int, list[Process]] = {}
         self.kills = 0
+        self.pauses: list[tuple[float, float]] = []
         self.decisions: Counter[str] = Counter()
         """Which rows of the table of decisions were reached, and in which states of objects."""
 
@@ -224,8 +229,22 @@ class Life:
     async def _fault_pause(self, event: Event) -> None:
         process, is_cold = self._pick(event), event.number > 1
         if (operator := process.operator) is not None:
+            timeout = operator.essentials.settings.queueing.exit_timeout
+            since = self.world.loop.time() + timeout + LAST_MOMENT + self._longest_way
             process.incarnation.start(_pause(operator, is_cold=is_cold, seconds=event.seconds))
             await asyncio.sleep(event.seconds)
+            if process.is_alive:
+                self.pauses.append((since, self.world.loop.time()))
+
+    async def _fault_pause_exit(self, event: Event) -> None:
+        """An exit begins in a pause, which is over before the exit is."""
+        process = self._pick(event)
+        if (operator := process.operator) is not None:
+            process.incarnation.start(_begin_pause(operator, asyncio.Event(), is_cold=False))
+            await asyncio.sleep(event.seconds)
+            process.incarnation.start(_call(operator.stop))
+            await asyncio.sleep(event.seconds / 2)
+            process.incarnation.start(_call(partial(operator.resume, "test")))
 
     async def _fault_clock(self, event: Event) -> None:
         """The wall clock of the process jumps; it is corrected some time later, or never."""
@@ -272,12 +291,10 @@ class Life:
             kills=self.kills + self._count_aborts(),
             is_undone=bool(self.people.done["strip"]) or self._has("travel"),
             restores=self.cluster.restores,
+            pauses=self.pauses,
+            cut=self._orphans if self._is_quick() else [],
             strips=self.people.strips,
-            orphans=[
-                match[1].decode()
-                for _, data in self.world.loop.network.orphans
-                if (match := re.match(rb"(?:PATCH|PUT) \S*/kexes/([^/ ]+)", data))
-            ],
+            orphans=self._orphans,
             replicas=self.plan.replicas,
             runs=[process.incarnation.name for process in self.processes],
             memories=[
@@ -295,6 +312,27 @@ class Life:
             log=self.log.lines,
             complaints=[*self.world.loop.complaints],
         )
+
+    @property
+    def _orphans(self) -> list[str]:
+        """The objects to which patches came after their senders had cancelled them."""
+        return [
+            match[1].decode()
+            for _, data in self.world.loop.network.orphans
+            if (match := re.match(rb"(?:PATCH|PUT) \S*/kexes/([^/ ]+)", data))
+        ]
+
+    @property
+    def _longest_way(self) -> float:
+        """How long (in virtual seconds) a request can be on its way."""
+        weather = self.plan.weather
+        return 1.0 + 4 * (weather.get("lag", 0.0) if weather.get("slow") else 0.0)
+
+    def _is_quick(self) -> bool:
+        """Whether each patch is answered in the time that exits leave to it."""
+        weather = self.plan.weather
+        faults = {event.what for event in self.plan.faults}
+        return not (self.kills or weather.get("breaks") or weather.get("slow") or faults - EXITS)
 
     def _is_someone_alive(self) -> bool:
         return any(process.is_alive for process in self.processes)
@@ -404,26 +442,3 @@ async def _pause(operator: Operator, *, is_cold: bool, seconds: float) -> None:
 async def _begin_pause(operator: Operator, began: asyncio.Event, *, is_cold: bool) -> None:
     began.set()
     await operator.pause("test", is_cold=is_cold)
-
-
-class Log(logging.Handler):
-    """The log of the operators, and the moments of requests, in the virtual time."""
-
-    def __init__(self, world: World) -> None:
-        super().__init__(logging.WARNING)
-        self.lines: list[str] = []
-        self._world = world
-
-    def emit(self, record: logging.LogRecord) -> None:
-        text = record.getMessage()
-        if record.exc_info and record.exc_info[0] is not None:
-            text += f" Traceback: {record.exc_info[1]!r}"
-        self.lines.append(f"{record.levelname} {text}")
-        self._world.tell(f"log: {record.levelname} {text[:300]}")
-
-    def __enter__(self) -> Log:
-        logging.getLogger().addHandler(self)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        logging.getLogger().removeHandler(self)

@@ -26,7 +26,7 @@ from typing import Any
 
 import kopf
 from e2e.simulation.clusters import GROUP, SandboxCluster
-from e2e.simulation.lives import Log
+from e2e.simulation.logs import Log
 from e2e.simulation.programs import make_options
 from kopf_core.actions.instruments import Instruments
 from kopf_core.engines.records.holds import FIRST_DELAY, FREE_ROUNDS, MAX_DELAY

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from e2e.simulation.clusters import Restore
+from e2e.simulation.clusters import Restore, is_write
 from e2e.simulation.programs import FINALIZING, Note
 
 DAEMONS = frozenset({"daemon", "sleeper", "lingerer"})
@@ -37,7 +37,7 @@ MAX_RATE = 100
 
 PREFIX = "sim.kopf.dev/"
 
-ORACLES = ("O1", "O2", "O3", "O5", "O6", "O7", "O8", "O9", "O11", "O12", "O13", "O14")
+ORACLES = ("O1", "O2", "O3", "O5", "O6", "O7", "O8", "O9", "O11", "O12", "O13", "O14", "O15", "O16")
 SETTLED = ("O1", "O7", "O8", "O13")
 """What must hold as soon as the world has settled: later changes could hide what was lost."""
 
@@ -87,6 +87,12 @@ class Evidence:
 
     memories: Sequence[Memory]
     """What the operators remember in the end."""
+
+    pauses: Sequence[tuple[float, float]]
+    """When the operator was paused, with all its work surely over, and until when."""
+
+    cut: Sequence[str]
+    """The patches that an operator has cut on their way, though the API was quick to answer."""
 
     is_settled: bool
     now: float
@@ -138,6 +144,8 @@ def judge(evidence: Evidence, names: Collection[str] = ORACLES) -> list[str]:
         "O12": _find_unattended,
         "O13": _find_unseen,
         "O14": _find_unforgotten,
+        "O15": _find_intrusions,
+        "O16": _find_cut,
     }
     return [f"{name}: {text}" for name in names for text in oracles[name](evidence)]
 
@@ -346,3 +354,17 @@ def _find_unforgotten(evidence: Evidence) -> Iterator[str]:
                 yield f"{memory.run} {what} objects that are gone: {gone}"
         if "index" in evidence.features and memory.index != index:
             yield f"the index of {memory.run} is {memory.index} instead of {index}"
+
+
+def _find_intrusions(evidence: Evidence) -> Iterator[str]:
+    """A paused operator writes nothing: others are at work."""
+    for since, until in evidence.pauses if evidence.replicas == 1 else ():
+        for method, path, at in evidence.requests:
+            if is_write(method, path) and since <= at < until:
+                yield f"{method} {path} at {at:.3f} in the pause from {since:.3f} to {until:.3f}"
+
+
+def _find_cut(evidence: Evidence) -> Iterator[str]:
+    """What an exit cuts on its way is executed, but the operator sends it again."""
+    for name in evidence.cut:
+        yield f"a patch of {name} was cut on its way"

@@ -135,6 +135,16 @@ class Program:
         kopf.on.create(*KEXES, id="sync", **self._on)(sync)
         kopf.on.update(*KEXES, id="sync", **self._on)(sync)
 
+    def _plodder(self) -> None:
+        """It works longer than exits and pauses wait, and nobody can cancel it."""
+
+        def plodder(**kwargs: Any) -> None:
+            self._notebook.note("begin", "plodder", kwargs)
+            get_threads().wait(threading.Event(), 3)
+            self._notebook.note("end", "plodder", kwargs, "success")
+
+        kopf.on.create(*KEXES, id="plodder", **self._on)(plodder)
+
     def _retried(self) -> None:
         self._both("retried", _retry_once)
 

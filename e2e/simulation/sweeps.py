@@ -25,6 +25,12 @@ def _plan(name: str, *features: str, actions: tuple[Event, ...] = (), **more: ob
 EDIT, DELETE = Event(3.0, "edit", "obj0", 3), Event(6.0, "delete", "obj0")
 GROW = Event(3.0, "edit", "obj0", 5)
 
+PAUSED = Event(0.6, "pause", "0", 1, 10.0)
+LEFT_IN_A_PAUSE = Event(1.0, "pause-exit", "0", 1, 1.0)
+LEFT_AMID_A_PATCH = Event(0.68, "restart", "0")
+FAR = {"latency": 0.1, "thinking": 0.001}
+HASTY, ABRUPT = {"queueing.exit_timeout": 0.5}, {"queueing.exit_timeout": 0.0}
+
 SCENARIOS = {
     plan.seed: plan
     for plan in (
@@ -39,6 +45,9 @@ SCENARIOS = {
         _plan("exit", "retried", "parent", faults=(Event(0.52, "restart", "0"),)),
         _plan("abort", "retried", "parent", faults=(Event(0.52, "abort", "0", 1, 0.05),)),
         _plan("pause", "retried", "daemon", faults=(Event(0.52, "pause", "0", 1, 2.0),)),
+        _plan("pause-thread", "plodder", faults=(PAUSED,), settings=HASTY, inline=False),
+        _plan("pause-exit", "plodder", faults=(LEFT_IN_A_PAUSE,), inline=False),
+        _plan("exit-patch", "retried", faults=(LEFT_AMID_A_PATCH,), settings=ABRUPT, weather=FAR),
         _plan("threads", "sync", "sleeper", actions=(EDIT, DELETE), inline=False),
         _plan("fake", "retried", "parent", "deleted", actions=(EDIT, DELETE), cluster="fake"),
         _plan("takeover", "retried", "parent", actions=(EDIT,), replicas=2),

@@ -12,6 +12,8 @@ from e2e.simulation.lives import Life
 from e2e.simulation.oracles import TOUCHED
 from e2e.simulation.plans import Event, make_plan
 from e2e.simulation.sweeps import SCENARIOS
+from kopf_core.reactor.life.governing import Governor
+from kopf_core.reactor.streams.work import WorkItem
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -74,3 +76,21 @@ def test_pauses_end_though_their_process_is_suspended_and_shuffled():
         )
         result = Life(plan).run()
         assert not result.problems, show(result)
+
+
+def test_k6_doors_that_are_shut_after_their_pause_are_seen(monkeypatch):
+    monkeypatch.setattr(Governor, "_shut", lambda self: setattr(self._door, "is_shut", True))
+    problems = Life(SCENARIOS["pause-exit"]).run().problems
+    assert problems == ["O2: plodder has succeeded 2 times for the create of obj0 "]
+
+
+def test_k14_writes_in_pauses_are_seen(monkeypatch):
+    monkeypatch.setattr(Governor, "_shut", lambda self: None)
+    problems = Life(SCENARIOS["pause-thread"]).run().problems
+    assert [problem[:10] for problem in problems] == ["O15: PATCH"]
+
+
+def test_k15_patches_that_are_cut_to_be_sent_again_are_seen(monkeypatch):
+    monkeypatch.setattr(WorkItem, "is_sending", property(lambda _: False, lambda *_: None))
+    problems = Life(SCENARIOS["exit-patch"]).run().problems
+    assert problems == ["O16: a patch of obj0 was cut on its way"]
