@@ -3,13 +3,16 @@
 import asyncio
 import contextlib
 import os
+import random
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import kopf
 
 JOURNAL = os.open(os.environ["BENCH_JOURNAL"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-WAITING = float(os.environ["BENCH_WAITING"])
+WAITING = [float(text) for text in os.environ["BENCH_WAITING"].split("-")]
+"""The least and the most seconds."""
 
 
 @kopf.on.startup()
@@ -35,5 +38,5 @@ def told(*words: object) -> Iterator[None]:
 @kopf.on.update("kopf.dev", "v1", "kopfexamples")
 async def fn(name: str, spec: kopf.Spec, **_: Any) -> None:
     with told(name, spec["n"]):
-        await asyncio.sleep(WAITING)
-        tell("done", name, spec["n"])
+        await asyncio.sleep(random.uniform(*WAITING))
+        tell("done", name, spec["n"], time.monotonic())
