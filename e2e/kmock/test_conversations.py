@@ -20,7 +20,7 @@ from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.credentials import ConnectionInfo
 from kopf_core.intents import decorators as on
 from kopf_core.intents.registries import OperatorRegistry
-from kopf_core.reactor.life.running import operator
+from kopf_core.reactor.process.running import operator
 
 pytestmark = pytest.mark.kmock(cls=kmock.RawHandler)
 

@@ -18,7 +18,7 @@ from kopf_core.engines.admission import AdmissionSetupError
 from kopf_core.intents import decorators as on
 from kopf_core.intents.webhooks import AdmissionError
 from kopf_core.reactor.life.operator import Operator
-from kopf_core.reactor.life.running import operator as run_operator
+from kopf_core.reactor.process.running import operator as run_operator
 from kopf_kits.webhooks import WebhookServer
 
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations"

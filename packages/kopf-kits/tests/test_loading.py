@@ -270,7 +270,7 @@ def test_files_are_loaded_anew_for_other_registries(tmp_path: Path) -> None:
 
 
 def test_operators_are_not_run_by_what_is_only_loaded(tmp_path: Path) -> None:
-    text = "from kopf_core.reactor.life.running import run\n\nrun(clusterwide=True)\n"
+    text = "from kopf_core.reactor.process.running import run\n\nrun(clusterwide=True)\n"
     (tmp_path / "handlers.py").write_text(text)
     with pytest.raises(LoadingError, match=r"^handlers.py:3: RuntimeError: An operator is run"):
         preload(["handlers.py"])

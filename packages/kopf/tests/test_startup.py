@@ -27,7 +27,7 @@ UNUSED = {
     "kopf_core.engines.peering.member",
     "kopf_core.engines.peering.reports",
     "kopf_core.engines.serving",
-    "kopf_core.reactor.life.freezing",
+    "kopf_core.reactor.process.freezing",
     "kopf_core.reactor.life.operator_status",
     "kopf_kits.reconciling",
     "kopf_kits.webhooks",

@@ -16,7 +16,7 @@ from kopf_cogs.aiokits.inline import InlineThreads
 from kopf_cogs.aiokits.surroundings import Surroundings, surroundings_var
 from kopf_cogs.clients.vault import Vault
 from kopf_cogs.structs.credentials import AiohttpSession, VaultKey
-from kopf_core.reactor.life.running import operator
+from kopf_core.reactor.process.running import operator
 from kopf_kits.loading import LoadingError, preload
 from kopf_kits.logs import TextFormatter
 from kopf_kits.pipes import PipeConnector

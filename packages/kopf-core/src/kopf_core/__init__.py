@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kopf_core.intents.filters import ABSENT, PRESENT, all_, any_, none_, not_
     from kopf_core.intents.indices import Index, Store
     from kopf_core.intents.registries import OperatorRegistry
-    from kopf_core.reactor.life.running import operator, run, run_tasks, spawn_tasks
+    from kopf_core.reactor.process.running import operator, run, run_tasks, spawn_tasks
 
 __all__ = [
     "ABSENT",
@@ -63,7 +63,7 @@ _SOURCES = {
     "kopf_core.intents.filters": ("ABSENT", "PRESENT", "all_", "any_", "none_", "not_"),
     "kopf_core.intents.indices": ("Index", "Store"),
     "kopf_core.intents.registries": ("OperatorRegistry",),
-    "kopf_core.reactor.life.running": ("operator", "run", "run_tasks", "spawn_tasks"),
+    "kopf_core.reactor.process.running": ("operator", "run", "run_tasks", "spawn_tasks"),
 }
 _MODULES = {name: module for module, names in _SOURCES.items() for name in names}
 

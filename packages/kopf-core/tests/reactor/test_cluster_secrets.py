@@ -14,10 +14,10 @@ from idleness import until
 from kopf_cogs.clients.session import Client
 from kopf_cogs.structs.credentials import ConnectionInfo
 from kopf_core.intents import decorators as on
-from kopf_core.reactor.life.cluster_secrets import KubeconfigSecrets
-from kopf_core.reactor.life.fleet import Fleet
-from kopf_core.reactor.life.operator_arguments import choose_options
-from kopf_core.reactor.life.supervising import supervise
+from kopf_core.reactor.process.cluster_secrets import KubeconfigSecrets
+from kopf_core.reactor.process.fleet import Fleet
+from kopf_core.reactor.process.operator_arguments import choose_options
+from kopf_core.reactor.process.supervising import supervise
 
 sandboxes = pytest.importorskip("kopf_kits.sandbox")
 

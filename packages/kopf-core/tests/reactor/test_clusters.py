@@ -22,13 +22,14 @@ from kopf_core.actions.happenings import trigger
 from kopf_core.engines.posting import info
 from kopf_core.engines.serving.status_endpoint import REQUESTS
 from kopf_core.intents import decorators as on
-from kopf_core.reactor.life import keepers, operator_status
+from kopf_core.reactor.life import operator_status
 from kopf_core.reactor.life.clusters import Cluster
 from kopf_core.reactor.life.exiting import AbandonedError
-from kopf_core.reactor.life.fleet import Fleet
-from kopf_core.reactor.life.operator_arguments import choose_options
-from kopf_core.reactor.life.running import operator
-from kopf_core.reactor.life.supervising import supervise
+from kopf_core.reactor.process import keepers
+from kopf_core.reactor.process.fleet import Fleet
+from kopf_core.reactor.process.operator_arguments import choose_options
+from kopf_core.reactor.process.running import operator
+from kopf_core.reactor.process.supervising import supervise
 from kopf_core.reactor.shape.preflight import SettingsError, SignatureError
 
 sandboxes = pytest.importorskip("kopf_kits.sandbox")

@@ -16,8 +16,8 @@ from kopf_core.intents import decorators as on
 from kopf_core.intents.registries import OperatorRegistry
 from kopf_core.reactor.life.exiting import AbandonedError
 from kopf_core.reactor.life.operator import Operator, OperatorOptions
-from kopf_core.reactor.life.operator_arguments import OperatorArguments
-from kopf_core.reactor.life.running import operator, run, run_tasks, spawn_tasks
+from kopf_core.reactor.process.operator_arguments import OperatorArguments
+from kopf_core.reactor.process.running import operator, run, run_tasks, spawn_tasks
 
 
 async def start_and_stop(**options) -> None:

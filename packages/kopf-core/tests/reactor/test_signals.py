@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kopf_core.reactor.life.signals import SIGNALS, install_signals
+from kopf_core.reactor.process.signals import SIGNALS, install_signals
 
 
 @pytest.fixture(autouse=True)

@@ -27,7 +27,7 @@ def startup_fn(**_):
     raise PermanentError("enough")
 """
 
-FRAMEWORK = {"kopf_core.reactor.life.running", "kopf_cogs.clients.session", "aiohttp", "asyncio"}
+FRAMEWORK = {"kopf_core.reactor.process.running", "kopf_cogs.clients.session", "aiohttp", "asyncio"}
 NOT_FOR_OPERATORS = {
     "aiohttp.web",
     "cryptography",

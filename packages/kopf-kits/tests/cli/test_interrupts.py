@@ -11,7 +11,7 @@ from typing import Any
 import click.testing
 import pytest
 
-from kopf_core.reactor.life import running
+from kopf_core.reactor.process import running
 from kopf_kits import locals as locals_
 from kopf_kits.cli import main
 from kopf_kits.logs import preserved_logging

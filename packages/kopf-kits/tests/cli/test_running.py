@@ -19,7 +19,7 @@ from kopf_core.intents.registries import (
     get_default_registry,
     set_default_registry,
 )
-from kopf_core.reactor.life import running
+from kopf_core.reactor.process import running
 from kopf_kits.cli import CLIControls, main
 from kopf_kits.logs import preserved_logging
 
@@ -357,7 +357,7 @@ import threading
 from kopf_cogs.clients.vault import Vault
 from kopf_cogs.structs.credentials import ConnectionInfo
 from kopf_core.intents.registries import OperatorRegistry
-from kopf_core.reactor.life.running import run
+from kopf_core.reactor.process.running import run
 
 stop = threading.Event()
 stop.set()

@@ -66,9 +66,9 @@ _SOURCES = {
     "kopf_core.intents.stoppers": (
         "AsyncDaemonStopperChecker DaemonStopped DaemonStoppingReason SyncDaemonStopperChecker"
     ),
-    "kopf_core.reactor.life.cluster_secrets": "KubeconfigSecrets",
+    "kopf_core.reactor.process.cluster_secrets": "KubeconfigSecrets",
     "kopf_core.reactor.life.clusters": "Cluster",
-    "kopf_core.reactor.life.running": "operator run run_tasks spawn_tasks",
+    "kopf_core.reactor.process.running": "operator run run_tasks spawn_tasks",
     "kopf_core.reactor.object.subhandling": "execute",
     "kopf_kits.hierarchies": (
         "adjust_namespace adopt append_owner_reference harmonize_naming label "

@@ -98,10 +98,10 @@ from kopf_core.intents.stoppers import (
     SyncDaemonStopperChecker,
 )
 from kopf_core.intents.webhooks import AdmissionError
-from kopf_core.reactor.life.cluster_secrets import KubeconfigSecrets
 from kopf_core.reactor.life.clusters import Cluster
-from kopf_core.reactor.life.running import operator, run, run_tasks, spawn_tasks
 from kopf_core.reactor.object.subhandling import execute
+from kopf_core.reactor.process.cluster_secrets import KubeconfigSecrets
+from kopf_core.reactor.process.running import operator, run, run_tasks, spawn_tasks
 from kopf_kits.hierarchies import (
     adjust_namespace,
     adopt,

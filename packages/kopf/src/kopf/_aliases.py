@@ -48,7 +48,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "_core.intents.piggybacking": (),
     "_core.intents.registries": ("kopf_core.intents.registries",),
     "_core.intents.stoppers": ("kopf_core.intents.stoppers",),
-    "_core.reactor.running": ("kopf_core.reactor.life.running",),
+    "_core.reactor.running": ("kopf_core.reactor.process.running",),
     "_core.reactor.subhandling": (),
     "_kits.hierarchies": ("kopf_kits.hierarchies",),
     "_kits.loops": ("kopf_kits.loops",),

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from kopf_kits.cli.controls import CLIControls
 
 if TYPE_CHECKING:
-    from kopf_core.reactor.life.cluster_secrets import KubeconfigSecrets
     from kopf_core.reactor.life.essentials import OperatorOptions
-    from kopf_core.reactor.life.operator_arguments import OperatorArguments
+    from kopf_core.reactor.process.cluster_secrets import KubeconfigSecrets
+    from kopf_core.reactor.process.operator_arguments import OperatorArguments
 
 
 class Declarations(NamedTuple):
@@ -38,9 +38,9 @@ def load_operator(
     """Load the files and modules, and find what is declared in them."""
     from kopf_cogs.configs.settings import OperatorSettings
     from kopf_core.intents.registries import get_default_registry, set_default_registry
-    from kopf_core.reactor.life.cluster_secrets import KubeconfigSecrets
     from kopf_core.reactor.life.essentials import OperatorOptions
-    from kopf_core.reactor.life.operator_arguments import adjust_settings
+    from kopf_core.reactor.process.cluster_secrets import KubeconfigSecrets
+    from kopf_core.reactor.process.operator_arguments import adjust_settings
     from kopf_kits.definitions.collecting import collect_models, collect_objects
     from kopf_kits.loading import preload
 

@@ -14,9 +14,9 @@ from kopf_cogs.configs.settings import OperatorSettings
 from kopf_core.engines.peering.identities import detect_person
 from kopf_core.engines.peering.peers import Peer
 from kopf_core.intents.registries import get_default_registry
-from kopf_core.reactor.life.freezing import Gathering, Peerings
-from kopf_core.reactor.life.freezing import freeze as freeze_peerings
-from kopf_core.reactor.life.freezing import resume as resume_peerings
+from kopf_core.reactor.process.freezing import Gathering, Peerings
+from kopf_core.reactor.process.freezing import freeze as freeze_peerings
+from kopf_core.reactor.process.freezing import resume as resume_peerings
 from kopf_kits.cli.controls import CLIControls
 from kopf_kits.cli.interrupts import interruptible
 from kopf_kits.cli.options import logging_options

@@ -11,8 +11,8 @@ from typing import Any
 
 from kopf_core.engines.listening import relay_var
 from kopf_core.intents.registries import get_default_registry, set_default_registry
-from kopf_core.reactor.life import running
 from kopf_core.reactor.life.exiting import tell_of_wish
+from kopf_core.reactor.process import running
 from kopf_kits.cli import spares
 from kopf_kits.cli.choices import Choices
 from kopf_kits.cli.controls import CLIControls

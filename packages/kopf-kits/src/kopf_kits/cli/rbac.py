@@ -210,7 +210,7 @@ async def _verify(
 
 
 async def _run_errand(operator: OperatorOptions, errand: Callable[[Client], Awaitable[T]]) -> T:
-    from kopf_core.reactor.life.errands import Access, run_errand
+    from kopf_core.reactor.process.errands import Access, run_errand
 
     operator.settings.networking.error_backoffs = BACKOFFS
     access = Access(settings=operator.settings, registry=operator.registry)

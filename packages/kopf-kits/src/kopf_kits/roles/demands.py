@@ -9,8 +9,8 @@ from kopf_cogs.clients.objects import APPLYING_VERBS
 from kopf_cogs.clients.rights import Right
 from kopf_cogs.structs.definitions import definition_of
 from kopf_cogs.structs.resources import CRDS
-from kopf_core.reactor.life.cluster_secrets import KubeconfigSecrets
 from kopf_core.reactor.life.needs import Needs
+from kopf_core.reactor.process.cluster_secrets import KubeconfigSecrets
 from kopf_kits.definitions.policies import API_VERSION, PLURALS, make_policies
 from kopf_kits.webhooks.services import WebhookServiceServer
 from kopf_kits.webhooks.shared import SECRETS

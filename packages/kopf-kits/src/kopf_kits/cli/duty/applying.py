@@ -18,7 +18,7 @@ from kopf_kits.cli.duty.options import Selection
 
 if TYPE_CHECKING:
     from kopf_cogs.clients.session import Client
-    from kopf_core.reactor.life.errands import Access
+    from kopf_core.reactor.process.errands import Access
 
 CHANGED = "changed"
 CONFLICT = "it changes too often, or the change is denied"

@@ -25,7 +25,7 @@ from kopf_kits.cli.duty.options import (
 if TYPE_CHECKING:
     from kopf_cogs.clients.session import Client
     from kopf_core.engines.inspection import Change, ObjectState
-    from kopf_core.reactor.life.errands import Access
+    from kopf_core.reactor.process.errands import Access
     from kopf_kits.cli.duty.applying import Step
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -14,7 +14,7 @@ from kopf_kits.cli.duty.options import Selection, output_option, visit_options
 
 if TYPE_CHECKING:
     from kopf_cogs.clients.session import Client
-    from kopf_core.reactor.life.errands import Access
+    from kopf_core.reactor.process.errands import Access
     from kopf_kits.definitions.migrations import Migration
 
 

@@ -16,7 +16,7 @@ from kopf_kits.cli.targets import clusters_options, target_options
 
 if TYPE_CHECKING:
     from kopf_cogs.configs.settings import OperatorSettings
-    from kopf_core.reactor.life.errands import Access
+    from kopf_core.reactor.process.errands import Access
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -162,7 +162,7 @@ def make_access(controls: CLIControls, settings: OperatorSettings | None = None)
     """How to get to the cluster: by the login handlers, if there are any, and with the settings."""
     from kopf_cogs.configs.settings import OperatorSettings
     from kopf_core.intents.registries import get_default_registry
-    from kopf_core.reactor.life.errands import Access
+    from kopf_core.reactor.process.errands import Access
 
     registry = controls.registry or get_default_registry()
     settings = settings or controls.settings or OperatorSettings()

@@ -11,11 +11,11 @@ from kopf_cogs.clients.session import Client
 from kopf_cogs.structs.credentials import LoginError
 from kopf_core.actions.retrying import safe_message
 from kopf_core.engines.activities import ActivityError
-from kopf_core.reactor.life.errands import run_errand
+from kopf_core.reactor.process.errands import run_errand
 from kopf_kits.cli.interrupts import interruptible
 
 if TYPE_CHECKING:
-    from kopf_core.reactor.life.errands import Access
+    from kopf_core.reactor.process.errands import Access
 
 T = TypeVar("T")
 

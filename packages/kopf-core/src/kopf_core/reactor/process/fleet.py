@@ -27,13 +27,13 @@ from kopf_core.intents.causes import Activity
 from kopf_core.intents.indices import Indices
 from kopf_core.intents.webhooks import WebhookHandler
 from kopf_core.reactor.life.ceremonies import INTERRUPTION_TIMEOUT, Ceremonies
-from kopf_core.reactor.life.cluster_marks import marked_clusters
 from kopf_core.reactor.life.clusters import Cluster, parse_clusters
 from kopf_core.reactor.life.essentials import OperatorOptions
 from kopf_core.reactor.life.exiting import Exit
-from kopf_core.reactor.life.fleet_status import FleetStatus
-from kopf_core.reactor.life.keepers import ClusterKeeper
 from kopf_core.reactor.life.watchdog import Watchdog
+from kopf_core.reactor.process.cluster_marks import marked_clusters
+from kopf_core.reactor.process.fleet_status import FleetStatus
+from kopf_core.reactor.process.keepers import ClusterKeeper
 from kopf_core.reactor.shape.preflight import SettingsError, check_registry, check_settings
 
 logger = logging.getLogger("kopf.clusters")

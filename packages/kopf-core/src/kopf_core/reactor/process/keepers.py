@@ -12,7 +12,7 @@ from kopf_core.reactor.life.clusters import Cluster
 from kopf_core.reactor.life.essentials import OperatorOptions
 from kopf_core.reactor.life.exiting import AbandonedError, Exit, WishedExit
 from kopf_core.reactor.life.operator import Operator
-from kopf_core.reactor.life.supervising import supervise
+from kopf_core.reactor.process.supervising import supervise
 
 if TYPE_CHECKING:
     from kopf_core.engines.serving import StatusSource

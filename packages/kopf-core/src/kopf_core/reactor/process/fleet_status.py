@@ -9,7 +9,7 @@ from kopf_cogs.aiokits.clocks import Clock
 from kopf_cogs.helpers.versions import get_version
 from kopf_core.engines.serving.joint_snapshots import join_clusters
 from kopf_core.engines.serving.snapshots import Snapshot
-from kopf_core.reactor.life.keepers import ClusterKeeper
+from kopf_core.reactor.process.keepers import ClusterKeeper
 
 if TYPE_CHECKING:
     from kopf_core.engines.serving.endpoint import Exposition

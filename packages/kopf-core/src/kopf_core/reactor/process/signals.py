@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kopf_core.reactor.life.exiting import HASTE, MARGIN, ProcessOwner
 
 if TYPE_CHECKING:
-    from kopf_core.reactor.life.supervising import Supervised
+    from kopf_core.reactor.process.supervising import Supervised
 
 logger = logging.getLogger("kopf._core.reactor.running")
 

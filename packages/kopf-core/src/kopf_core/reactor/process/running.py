@@ -12,13 +12,13 @@ from kopf_core.actions.context import loading_var, operator_var
 from kopf_core.engines.background.termination import disown
 from kopf_core.reactor.life.exiting import WishedExit, process_owner, tell_of_wish
 from kopf_core.reactor.life.operator import Operator, OperatorOptions
-from kopf_core.reactor.life.operator_arguments import (
+from kopf_core.reactor.process.operator_arguments import (
     OperatorArguments,
     choose_options,
     show_options,
 )
-from kopf_core.reactor.life.signals import install_signals
-from kopf_core.reactor.life.supervising import Supervised, supervise, wait_patiently
+from kopf_core.reactor.process.signals import install_signals
+from kopf_core.reactor.process.supervising import Supervised, supervise, wait_patiently
 
 logger = logging.getLogger("kopf._core.reactor.running")
 
@@ -129,7 +129,7 @@ def _make(options: OperatorOptions) -> Supervised:
     if options.clusters is None:
         return Operator(options)
     # Its import takes time, and few operators need it.
-    from kopf_core.reactor.life.fleet import Fleet
+    from kopf_core.reactor.process.fleet import Fleet
 
     return Fleet(options)
 

@@ -20,8 +20,8 @@ from kopf_core.intents.causes import Activity
 from kopf_core.intents.handlers import ActivityHandler
 from kopf_core.intents.registries import OperatorRegistry
 from kopf_core.reactor.life.clusters import Cluster
-from kopf_core.reactor.life.errands import Access, run_errand
 from kopf_core.reactor.life.lease_names import detect_namespace
+from kopf_core.reactor.process.errands import Access, run_errand
 
 logger = logging.getLogger("kopf.clusters")
 

@@ -25,7 +25,7 @@ from kopf_core.engines.peering.peering_objects import GROUPS, PeeringObject, sel
 from kopf_core.engines.peering.peers import Peer, make_record, parse_records
 from kopf_core.engines.peering.roster import Roster
 from kopf_core.intents.registries import OperatorRegistry
-from kopf_core.reactor.life.errands import Access, run_errand
+from kopf_core.reactor.process.errands import Access, run_errand
 
 logger = logging.getLogger("kopf._core.engines.peering")
 
