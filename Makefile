@@ -43,8 +43,8 @@ install: $(UV) ## Create .venv with all packages (editable) and the developers' 
 demo: $(UV) ## Run the minimal example on a local sandbox, show what happens, and exit
 	$(RUN) python tools/demo.py $(ARGS)
 
-test: $(UV) ## Run the unit and behaviour tests of all packages and tools
-	$(RUN) pytest -m "not long" $(ARGS)
+test: $(UV) ## Run the unit and behaviour tests of all packages and tools, on all cores
+	$(RUN) pytest -n auto -m "not long" $(ARGS)
 
 test-long: $(UV) ## Run those of them that start whole processes again and again, or type checkers
 	$(RUN) pytest -m long $(ARGS)
