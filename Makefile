@@ -15,6 +15,9 @@ export UV_PYTHON ?= $(PYTHON)
 UV := $(or $(shell command -v uv 2>/dev/null),$(CURDIR)/.cache/uv/bin/uv)
 RUN := $(UV) run
 
+# Tests start hundreds of processes. Without compiled files, each of them would compile all modules.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Extra arguments for the tool behind a target, e.g. `make test ARGS="-k diffs -x"`.
 ARGS ?=
 

@@ -49,7 +49,7 @@ TARGETS = {
     "handled objects": "0.10 ms; 60 MB",
     "handled objects, with an index of bodies": "260 MB",
 }
-"""What ours is to reach at most, by the ends of the titles: on a quiet machine, with ``--scale 1``."""
+"""What ours is to reach at most on a quiet machine with all objects, by the ends of the titles."""
 
 
 @dataclass(frozen=True)
