@@ -18,13 +18,12 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from kopf_cogs.clients import (
     errors,
-    listing,
     progress,
     retries,
     rights,
@@ -34,6 +33,7 @@ from kopf_cogs.clients import (
     watching,
 )
 from kopf_cogs.clients.forming import FormedState
+from kopf_cogs.clients.queries import Query
 from kopf_cogs.clients.stream_state import EventSink as EventSink
 from kopf_cogs.clients.stream_state import Phase
 from kopf_cogs.configs.forms import WHOLE, Form
@@ -69,6 +69,20 @@ class Traffic:
     """How many changes have come, with bookmarks and alike."""
 
 
+@dataclasses.dataclass(slots=True)
+class Suspicion:
+    """How often in a row the server has seemed to be in an older state than we are."""
+
+    doubts: int = 0
+    """How many times it did not know our version yet."""
+
+    silences: int = 0
+    """How many times the stream was silent."""
+
+    patience: int = _DOUBTS_LIMIT
+    """How many silent streams are enough to list again."""
+
+
 class Reflector:
     """A never-ending list-and-watch of one resource kind: in one namespace or in the whole cluster.
 
@@ -82,6 +96,16 @@ class Reflector:
     before any of the older objects come, if they are listed.
     ``on_forbidden`` is told that it is not permitted, instead of the log, once while it lasts.
     """
+
+    synced = False
+    """Whether the initial list is over, and the stream is the only source of events now."""
+
+    complaint: str | None = None
+    """What is wrong with it now, and is being retried."""
+
+    _connection: asyncio.Timeout | None = None
+    _opened: float | None = None
+    _was_unreachable = False
 
     def __init__(
         self,
@@ -100,40 +124,32 @@ class Reflector:
         logger: stream_state.Logger = logger,
     ) -> None:
         super().__init__()
-        self.synced = False
-        """Whether the initial list is over, and the stream is the only source of events now."""
         self.freshness = client.clock.monotonic()
         """When the last sign of life was seen, in the monotonic time of the client's clock."""
         self.traffic = Traffic()
         """How much has come so far."""
         self._client = client
-        self._resource = resource
-        self._namespace = namespace
         self._sink = sink
-        self._selector = selector
-        self._form = form
-        self._name = name
-        self._choose_part = choose_part
-        self._requested: parts.Part | None = None
-        self._shards_refused = False
-        self._connection: asyncio.Timeout | None = None
         self._on_forbidden = on_forbidden
         self._logger = logger
         self._settings = (client.settings if settings is None else settings).watching
-        title = f"{resource} {name!r}" if name else f"{resource}"
-        self._title = f"{title} in {namespace!r}" if namespace else f"{title} cluster-wide"
+        self._query = Query(
+            client,
+            resource,
+            namespace,
+            settings=self._settings,
+            form=form,
+            selector=selector,
+            name=name,
+            choose_part=choose_part,
+        )
+        self._title = title = self._query.title
         make_state = stream_state.StreamState if form == WHOLE else partial(FormedState, form)
         self._state = make_state(
-            resource, sink, title=self._title, logger=logger, on_reversed=on_reversed
+            resource, sink, title=title, logger=logger, on_reversed=on_reversed
         )
         self._backoff = retries.Backoff(self._settings.reconnect_backoff)
-        self._opened: float | None = None
-        self._complaint: str | None = None
-        self._streaming_refused = False
-        self._was_unreachable = False
-        self._doubts = 0  # how many times in a row the server did not know our version yet
-        self._silences = 0  # how many times in a row the stream was silent
-        self._patience = _DOUBTS_LIMIT  # how many silent streams are enough to list again
+        self._suspicion = Suspicion()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self._title}>"
@@ -156,7 +172,7 @@ class Reflector:
     @property
     def is_outdated(self) -> bool:
         """Whether another part was requested than is to be requested now."""
-        return self._requested not in (None, self._get_part())
+        return self._query.is_outdated
 
     def report_absence(self) -> None:
         """Report the deletions of all known objects. Not to be called while it runs."""
@@ -170,11 +186,6 @@ class Reflector:
         """End the current stream, so that the next one continues it with other selectors."""
         if self._connection is not None:
             self._connection.reschedule(asyncio.get_running_loop().time())
-
-    @property
-    def complaint(self) -> str | None:
-        """What is wrong with it now, and is being retried."""
-        return self._complaint
 
     async def run(self) -> NoReturn:
         """Reflect until cancelled. When run again after that, it begins with listing.
@@ -258,11 +269,10 @@ class Reflector:
 
     async def _list(self) -> None:
         self.traffic.lists += 1
-        if self._is_streaming():
-            self._state.restart()
+        self._state.restart()
+        if self._query.is_streaming:
             await self._stream()
             return
-        self._state.restart()
         with contextlib.ExitStack() as stack:
             version = await self._list_pages(stack)
         self._state.finish_list(version)
@@ -272,14 +282,7 @@ class Reflector:
     async def _list_pages(self, stack: contextlib.ExitStack) -> str | None:
         version: str | None = None
         told = progress.ListingProgress(self._title, self._client.clock, self._logger)
-        async for page in listing.list_objects(
-            self._client,
-            self._resource,
-            self._namespace,
-            chunk_size=self._settings.chunk_size,
-            params=self._make_selectors(),
-            accept=self._form.accept_list,
-        ):
+        async for page in self._query.list_pages():
             if version is None and page.resource_version is not None:
                 task = asyncio.create_task(self._look_ahead(page.resource_version))
                 stack.callback(task.cancel)  # nothing is reported since then
@@ -302,9 +305,9 @@ class Reflector:
         backoff = retries.Backoff(LONG_LIST)
         while True:
             await asyncio.sleep(backoff.advance())
-            params = self._make_params(self._state.ahead_version or version)
+            reached = self._state.ahead_version or version
             try:
-                await self._watch(params, lambda: None, self._on_early_batch)
+                await self._query.watch(reached, lambda: None, self._on_early_batch)
             except Exception as e:
                 self._logger.debug(f"The changes of {self._title} wait until it is listed: {e!r}")
 
@@ -318,75 +321,26 @@ class Reflector:
 
         It would accept our resource version, and would be silent until it gets that far again.
         """
-        pages = listing.list_objects(
-            self._client,
-            self._resource,
-            self._namespace,
-            chunk_size=1,
-            accept=self._form.accept_list,
-        )
-        async with contextlib.aclosing(pages):
-            async for page in pages:
-                self._was_unreachable = False
-                self._state.verify(page.resource_version)
-                break
+        version = await self._query.find_version()
+        self._was_unreachable = False
+        self._state.verify(version)
 
     async def _stream(self) -> None:
-        params = self._make_params(self._state.resource_version)
-        if self._state.phase is Phase.LISTING:
-            params["sendInitialEvents"] = "true"
-            params["resourceVersionMatch"] = "NotOlderThan"
         self._connection = connection = asyncio.timeout(None)
         try:
             async with connection:
-                await self._watch(params, self._on_open, self._on_batch)
+                await self._query.watch(
+                    self._state.resource_version,
+                    self._on_open,
+                    self._on_batch,
+                    is_initial=self._state.phase is Phase.LISTING,
+                )
         except TimeoutError:
             if not connection.expired():
                 raise
             self._backoff.reset()  # we have ended it ourselves
         finally:
             self._connection = None
-
-    async def _watch(
-        self,
-        params: Mapping[str, str],
-        on_open: Callable[[], None],
-        on_batch: Callable[[list[Any]], Awaitable[None]],
-    ) -> None:
-        await watching.watch(
-            self._client,
-            self._resource.get_url(namespace=self._namespace),
-            params=params,
-            accept=self._form.accept,
-            settings=self._settings,
-            on_open=on_open,
-            on_batch=on_batch,
-        )
-
-    def _is_streaming(self) -> bool:
-        return self._settings.initial_streaming and not self._streaming_refused
-
-    def _make_selectors(self) -> dict[str, str]:
-        part = self._requested = self._get_part()
-        return listing.collect_selectors(
-            self._settings, self._resource, self._selector, self._name, part
-        )
-
-    @property
-    def _requested_shards(self) -> str:
-        return "" if self._requested is None else self._requested.shards
-
-    def _get_part(self) -> parts.Part:
-        part = self._choose_part()
-        return part._replace(shards="") if self._shards_refused else part
-
-    def _make_params(self, version: str | None) -> dict[str, str]:
-        params = self._make_selectors() | {"watch": "true", "allowWatchBookmarks": "true"}
-        if version is not None:
-            params["resourceVersion"] = version
-        if self._settings.server_timeout is not None and self._settings.server_timeout >= 1:
-            params["timeoutSeconds"] = str(int(self._settings.server_timeout))
-        return params
 
     # What comes.
 
@@ -399,9 +353,7 @@ class Reflector:
         self._state.add_batch(batch)
         self.traffic.events += len(batch)
         self._see_life()
-        self._doubts = 0
-        self._silences = 0
-        self._patience = _DOUBTS_LIMIT
+        self._suspicion = Suspicion()
         self.synced = self._state.phase is Phase.WATCHING
         await self._sink.drain()
         self._see_success()
@@ -411,16 +363,15 @@ class Reflector:
 
     def _see_success(self) -> None:
         """What has come is also processed."""
-        if self._complaint is not None:
-            self._complaint = None
+        if self.complaint is not None:
+            self.complaint = None
             self._logger.info(f"The watch-stream for {self._title} works again.")
 
     # What goes wrong.
 
     def _relist(self) -> None:
         self.synced = False
-        self._doubts = 0
-        self._silences = 0
+        self._suspicion = Suspicion(patience=self._suspicion.patience)
         self._state.restart()
 
     def _handle_status(self, exc: errors.APIStatusError) -> None:
@@ -434,12 +385,8 @@ class Reflector:
                 self._relist()
             case errors.APIForbiddenError():
                 self._handle_refusal(exc)
-            case _ if self._requested_shards and "shard selector" in (exc.message or ""):
-                self._shards_refused = True
-                self._complain(f"{self._title} cannot be selected by shards: {exc}")
-            case errors.APIClientError() if self._is_streaming() and exc.status in (400, 422):
-                self._streaming_refused = True
-                self._complain(f"The initial streaming is not supported for {self._title}: {exc}")
+            case _ if text := self._query.give_up(exc):
+                self._complain(text)
             case _ if _is_version_unknown(exc):
                 self._handle_doubt(exc)
             case _:
@@ -448,17 +395,17 @@ class Reflector:
     def _handle_refusal(self, exc: errors.APIForbiddenError) -> None:
         hint = rights.hint_at_role(exc)
         text = f"Cannot watch {self._title}, will retry until permitted: {exc}{hint}"
-        if self._on_forbidden is None or text == self._complaint:
+        if self._on_forbidden is None or text == self.complaint:
             self._complain(text)
         else:
-            self._complaint = text
+            self.complaint = text
             self._on_forbidden(exc)
 
     def _handle_doubt(self, exc: errors.APIStatusError) -> None:
         """The server is behind us: it will catch up soon, or it was restored from a backup."""
         self._complain(f"The resource version of {self._title} is from the future: {exc}")
-        self._doubts += 1
-        if self._doubts >= _DOUBTS_LIMIT:
+        self._suspicion.doubts += 1
+        if self._suspicion.doubts >= _DOUBTS_LIMIT:
             self._relist()
 
     def _handle_reversal(self, exc: stream_state.VersionsReversed) -> None:
@@ -480,20 +427,22 @@ class Reflector:
         The latter is rare, and servers without bookmarks do exist, so it is checked ever rarer.
         """
         self._logger.debug(f"The watch-stream for {self._title} is silent, reconnecting: {exc}")
-        self._silences += 1
+        suspicion = self._suspicion
+        suspicion.silences += 1
         self._backoff.reset()  # it has been waiting for long enough already
         if self._state.phase is Phase.LISTING:
             # The server ignores the request for the initial streaming, or it is overloaded.
-            self._streaming_refused = self._silences >= _DOUBTS_LIMIT
-        elif self._silences >= self._patience:
-            self._patience = min(self._patience * 2, _SILENCE_LIMIT)
+            if suspicion.silences >= _DOUBTS_LIMIT:
+                self._query.give_up_streaming()
+        elif suspicion.silences >= suspicion.patience:
+            suspicion.patience = min(suspicion.patience * 2, _SILENCE_LIMIT)
             self._relist()
 
     def _complain(self, text: str) -> None:
         """Log the problem, but only once while it lasts."""
-        level = logging.DEBUG if text == self._complaint else logging.WARNING
+        level = logging.DEBUG if text == self.complaint else logging.WARNING
         self._logger.log(level, text)
-        self._complaint = text
+        self.complaint = text
 
 
 def _is_cancelled() -> bool:

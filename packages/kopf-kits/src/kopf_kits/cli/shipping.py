@@ -100,7 +100,7 @@ def manifests(
     from kopf_cogs.structs.namespaces import select_specific_namespaces
     from kopf_kits.cli.declarations import load_operator
     from kopf_kits.definitions.known import gather_definitions
-    from kopf_kits.shipping import writing
+    from kopf_kits.shipping.writing import Deployment
 
     for pattern in {*namespaces} - select_specific_namespaces(namespaces):
         raise click.UsageError(f"{pattern!r} is a pattern: name the namespaces, each with its -n.")
@@ -112,11 +112,18 @@ def manifests(
     if places := sorted({source.namespace or "" for source in declared.kubeconfigs}):
         permissions["clusters"] = {"kubeconfigNamespaces": places}
     values = make_values(permissions, namespaces=namespaces, **options)
-    deployment = writing.Deployment(name, home, values, definitions)
-    if "webhooks" in values:
-        click.echo(f'The webhooks need kopf.WebhookServiceServer("{name}") in the pod.', err=True)
+    _write(form, folder, Deployment(name, home, values, definitions))
+
+
+def _write(form: str, folder: pathlib.Path | None, deployment: Deployment) -> None:
+    """Print the plain manifests, or write the files and print their names."""
+    from kopf_kits.shipping.writing import write_plain
+
+    if "webhooks" in deployment.values:
+        server = f'kopf.WebhookServiceServer("{deployment.name}")'
+        click.echo(f"The webhooks need {server} in the pod.", err=True)
     if folder is None:
-        click.echo(writing.write_plain(deployment), nl=False)
+        click.echo(write_plain(deployment), nl=False)
         return
     for path in save(make_files(form, deployment), folder):
         click.echo(f"Written {path}", err=True)

@@ -235,11 +235,7 @@ def _change(
         return steps
 
     steps = visit(access, change)
-    if manner.output == "json":
-        items = [step.as_json() for step in steps]
-        tell(json.dumps({"dryRun": manner.dry_run, "items": items}, indent=2))
-    else:
-        _show_results(steps, manner)
+    _show_results(steps, manner)
     tell_of_others(others, finalizers)
     failures = [f"{step.found.name}: {step.error}" for step in steps if step.error]
     finish([*problems, *failures])
@@ -278,6 +274,10 @@ def agree(manner: Manner, question: str) -> None:
 
 
 def _show_results(steps: Sequence[Step], manner: Manner) -> None:
+    if manner.output == "json":
+        items = [step.as_json() for step in steps]
+        tell(json.dumps({"dryRun": manner.dry_run, "items": items}, indent=2))
+        return
     if manner.dry_run or not any(step.is_needed for step in steps):
         if not any(step.is_needed for step in steps):
             click.echo("There is nothing to do.", err=True)
