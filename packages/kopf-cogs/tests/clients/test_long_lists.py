@@ -180,3 +180,12 @@ def test_o_events_with_no_versions_keep_the_known_one(resource, sink, event):
     del second["object"]["metadata"]["resourceVersion"]
     state.add_ahead([first, second])
     assert state.ahead_version == "11"
+
+
+def test_sim21_repeated_versions_are_not_where_the_changes_go_on_after_a_list(
+    resource, sink, event
+):
+    state = StreamState(resource, sink, title="kex", logger=None)
+    state.add_ahead([event("DELETED", "a", 12), event("MODIFIED", "b", 9)])
+    state.finish_list("10")
+    assert state.resource_version == "12"

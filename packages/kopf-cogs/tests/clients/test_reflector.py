@@ -533,6 +533,56 @@ async def test_a14_bookmarks_from_the_past_mean_relisting(server, reflect, sink,
     assert versions(server) == [None, "100", None, "6"]
 
 
+def poison(name, rv):
+    return {"metadata": {"name": name, "resourceVersion": str(rv), "annotations": {"x": 1}}}
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        ([13, 12], "13"),
+        ([99, 101, 100, 9], "101"),
+        (["b", "a"], "a"),
+        ([13, "a", 12], "12"),
+        (["2_1", "1_9"], "1_9"),
+    ],
+)
+async def test_sim21_streams_never_continue_from_repeated_versions(
+    server, reflect, sink, listed, event, seen, expected
+):
+    """Since an older version, objects were deleted: their changes would come once more."""
+    server.script(listed(["a"]), server.stream(*(event("MODIFIED", "a", rv) for rv in seen)))
+    reflect()
+    await server.until(lambda requests: len(requests) == 3)
+    assert versions(server) == [None, "10", expected]
+    assert sink.events[2:] == [("MODIFIED", "a")] * len(seen)
+
+
+async def test_sim21_streams_never_continue_from_versions_of_repeated_impossible_objects(
+    server, reflect, listed, event
+):
+    repeated = {"type": "MODIFIED", "object": poison("b", 11)}
+    server.script(listed(["a"]), server.stream(event("DELETED", "a", 12), repeated))
+    reflect()
+    await server.until(lambda requests: len(requests) == 3)
+    assert versions(server) == [None, "10", "12"]
+
+
+async def test_sim21_backups_are_recognised_after_older_versions_in_the_same_stream(
+    server, client, resource, sink, background, listed, event
+):
+    told = []
+    older = [event("MODIFIED", "a", 5), event("BOOKMARK", None, 6)]
+    server.script(listed(["a"]), server.stream(*older, server.HANG), listed(["a"], rv=6))
+    reflector = Reflector(
+        client, resource, "ns", sink=sink, on_reversed=lambda: told.append([*sink.events])
+    )
+    background(reflector.run())
+    await server.until(lambda requests: len(requests) == 4)
+    assert versions(server) == [None, "10", None, "6"]
+    assert told == [[(None, "a"), ("LISTED", ""), ("MODIFIED", "a")]]
+
+
 async def test_a15_missed_deletions_are_reported(server, reflector, reflect, sink, listed):
     server.script(listed(["a", "b"]), server.error(410), listed(["b", "c"], rv=20))
     reflect()

@@ -7,7 +7,7 @@ import enum
 import logging
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol, TypeAlias, TypeGuard, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 from kopf_cogs.clients import errors, quarantine, streams
 from kopf_cogs.structs import bodies, resources
@@ -159,7 +159,12 @@ class StreamState:
                 on_event(event)
             else:
                 feeder(key, event)
-            if version and self.phase is Phase.WATCHING:
+            if (
+                version
+                and self.phase is Phase.WATCHING
+                # Otherwise, the next stream would repeat changes of objects that are deleted.
+                and not _is_older(version, self.resource_version or "")
+            ):
                 self.resource_version = version
 
     def add_ahead(self, batch: list[Any]) -> None:
@@ -182,7 +187,8 @@ class StreamState:
                     self._feed_ahead(kind, event)
                 case _:
                     raise LookupError("something unusual has come")
-            self.ahead_version = version or self.ahead_version
+            if version and not _is_older(version, self.ahead_version or ""):
+                self.ahead_version = version
 
     def take(self, event: bodies.RawEvent) -> None:
         """Report one event of another stream, which has checked and formed the object already."""
@@ -229,13 +235,12 @@ class StreamState:
     def verify(self, version: str | None) -> None:
         """Raise :class:`VersionsReversed` if the server has a version older than ours."""
         ours = self.resource_version
-        if _is_number(version) and _is_number(ours) and int(version) < int(ours):
+        if _is_older(version or "", ours or ""):
             raise VersionsReversed(f"{ours} was there before, and now it is {version}")
 
     def check_version(self, version: str | None) -> bool:
         """Tell the sink if this version of a list is older than what was streamed before it."""
-        last = self._last_version
-        is_reversed = _is_number(version) and _is_number(last) and int(version) < int(last)
+        is_reversed = _is_older(version or "", self._last_version or "")
         if is_reversed:
             self._last_version = None
             self._on_reversed()
@@ -301,8 +306,10 @@ class StreamState:
         else:
             self._seen.add(key)
             self._report_quarantine(key, remains)
-        if remains.resource_version and self.phase is Phase.WATCHING:
-            self.resource_version = remains.resource_version
+        version = remains.resource_version
+        is_older = _is_older(version or "", self.resource_version or "")
+        if version and self.phase is Phase.WATCHING and not is_older:
+            self.resource_version = version
 
     def _report_quarantine(self, key: KnownKey, remains: quarantine.Quarantined) -> None:
         if key not in self._quarantined:
@@ -320,6 +327,10 @@ def _name(meta: Mapping[str, Any]) -> KnownName:
     return namespace and sys.intern(namespace), meta.get("name")
 
 
-def _is_number(version: str | None) -> TypeGuard[str]:
+def _is_older(version: str, other: str) -> bool:
     """Versions are numbers in all API servers known, but they are not promised to be."""
-    return version is not None and version.isascii() and version.isdigit()
+    try:
+        is_less = int(version) < int(other)
+    except ValueError:
+        return False
+    return is_less and f"{version}{other}".isdecimal()
