@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from idleness import until
 
+from kopf_core.actions.errors import TemporaryError
 from kopf_core.intents import decorators as on
 
 GUARD = "others.example/guard"
@@ -201,3 +202,37 @@ async def test_sim14_changes_are_handled_if_the_deletion_is_undone_while_a_daemo
         await journal.until(lambda calls: 1 in calls)
         released.set()
     assert journal.count(1) == 1
+
+
+@pytest.mark.parametrize("touched", [False, True])
+async def test_sim22_changes_amid_a_cycle_are_handled_also_if_a_backup_brings_the_cycle_back(
+    cluster, operate, registry, journal, touched
+):
+    """The operator remembers what the handlers have seen in a later cycle than the restored one."""
+
+    @on.create("kopfexamples", registry=registry, id="first")
+    @on.update("kopfexamples", registry=registry, id="first")
+    async def first(old: Any, spec: Any, **_: Any) -> None:
+        journal(f"first: {(old or {}).get('spec')} to {spec['n']}")
+        if list(journal).count(change) == 1:
+            raise TemporaryError("not before the backup is restored", delay=3600)
+
+    @on.create("kopfexamples", registry=registry, id="second")
+    @on.update("kopfexamples", registry=registry, id="second")
+    async def second(retry: int, **_: Any) -> None:
+        if not retry:
+            await cluster.patch("one", n=1)
+            raise TemporaryError("not before the change is seen", delay=0)
+        amid.append(backups.get())
+
+    change = "first: {'n': 0} to 1"
+    amid: list[Any] = []
+    async with operate() as operator:
+        backups = Backups(cluster, operator)
+        await cluster.create("one", n=0)
+        await journal.until(lambda calls: change in calls)
+        await until(lambda: "not before the backup" in str(backups.get().obj))
+        await backups.restore(amid[0], touched=touched)
+        await journal.until(lambda calls: calls.count(change) == 2)
+        await backups.make(lambda obj: "seen-states" not in str(obj))
+    assert len(amid) == 2

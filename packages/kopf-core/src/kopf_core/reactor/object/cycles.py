@@ -192,10 +192,10 @@ class Cycles:
         finished = state.finished | self._find_finished(state.all_subrefs, cause)
         if not finished:
             return NOTHING_SEEN
-        if packed is not None:
+        encoded = self._persistence.diffbase_storage.fetch_seen(body=cause.body)
+        if packed is not None and encoded in (None, packed.text):  # none: there was no room for it
             seen = SeenStates(packed=packed)
-        else:  # the operator has restarted: only the object has them
-            encoded = self._persistence.diffbase_storage.fetch_seen(body=cause.body)
+        else:  # the operator has restarted, or a backup is restored: only the object has them
             where = ("seen states",)
             stored = None if encoded is None else decode_json(encoded, where, cause.body)
             seen = SeenStates.from_json(stored, state.since.isoformat())
