@@ -4,11 +4,12 @@ import kopf
 
 
 @kopf.reconcile("workers.example.com", owns=["deployments"], related={"secrets": "spec.secret"})
-def worker(spec, name, related, conditions, **_):
+def worker(spec, name, related, children, conditions, **_):
     secret = related["Secret"].get(spec["secret"])
     if secret is None:
         conditions.set("Ready", False, reason="NoSecret", message=f"no secret {spec['secret']!r}")
-        return  # what runs, goes on; there will be another call when the secret appears
+        yield from children["Deployment"].values()  # what runs, goes on
+        return  # there will be another call when the secret appears
     live = yield deployment(name, spec, kopf.content_hash(secret.get("data")))
     ready = live.get("status", {}).get("readyReplicas", 0)
     conditions.set("Ready", ready > 0, reason="Rollout", message=f"{ready} are ready")

@@ -29,6 +29,13 @@ def test_no_secret():
     assert result.conditions["Ready"]["reason"] == "NoSecret"
 
 
+def test_lost_secret():
+    running = reconcile(worker, BODY, related=[make_secret("bG9s")])["Deployment"]
+    result = reconcile(worker, BODY, children=[running])
+    assert result["Deployment"]["spec"] == running["spec"]
+    assert result.conditions["Ready"]["reason"] == "NoSecret"
+
+
 def test_new_secrets_are_rolled_out():
     old = reconcile(worker, BODY, related=[make_secret("bG9s")])["Deployment"]
     new = reconcile(worker, BODY, related=[make_secret("b21n")])["Deployment"]
@@ -48,6 +55,12 @@ def test_whole_life(monkeypatch, tmp_path):
             before = sandbox.wait("deployments.apps", "mailer", jsonpath=REVISION)
             sandbox.apply(make_secret("b21n"))
             sandbox.wait("deployments.apps", "mailer", check=lambda obj: is_newer(obj, before))
+            running = sandbox.get("deployments.apps", "mailer")["metadata"]["uid"]
+            sandbox.delete("secrets", "smtp")
+            sandbox.wait("workers", "mailer", condition="Ready=False")
+            sandbox.apply(make_secret("b21n"))
+            sandbox.wait("workers", "mailer", condition="Ready")
+            assert sandbox.get("deployments.apps", "mailer")["metadata"]["uid"] == running
 
 
 def is_newer(obj, before):
