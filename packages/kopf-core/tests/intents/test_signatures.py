@@ -40,6 +40,21 @@ def test_unknown_options_are_errors_with_suggestions(decorator):
         decorator("kopfexamples", xyzxyz=1)
 
 
+@pytest.mark.parametrize(
+    ("decorator", "option", "hint"),
+    [
+        (on.daemon, "interval", "It is an option of timer()"),
+        (on.create, "owns", "It is an option of reconcile()"),
+        (on.create, "retry", "Did you mean 'retries'?"),
+    ],
+)
+def test_options_of_other_decorators_are_recognised(decorator, option, hint):
+    with pytest.raises(TypeError) as error:
+        decorator("kopfexamples", **{option: 5})
+    expected = f"{decorator.__name__}() got an unexpected keyword argument '{option}'. {hint}"
+    assert str(error.value) == expected
+
+
 def test_positional_arguments_are_limited():
     with pytest.raises(TypeError, match="positional"):
         on.create("kopf.dev", "v1", "kopfexamples", "fn")

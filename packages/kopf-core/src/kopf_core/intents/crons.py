@@ -85,6 +85,10 @@ def parse_cron(
         raise TypeError(f"missed= must be one of 'none', 'one', 'all', not {missed!r}.")
     if jitter is not None and not (isinstance(jitter, int | float) and jitter >= 0):
         raise TypeError(f"jitter= must be a number of seconds, not {jitter!r}.")
+    if not isinstance(expression, str):
+        raise TypeError(
+            f"schedule= must be a text, one for all objects, e.g. '0 3 * * *', not {expression!r}."
+        )
     cron = Cron(
         expression=_NAMED.get(expression, expression),
         timezone=_parse_timezone(timezone),
@@ -118,7 +122,7 @@ def _check(cron: Cron) -> None:
         raise ImportError("schedule= needs the package cronsim: pip install 'kopf[cron]'.") from e
     try:
         cron.get_next(get_clock().now())
-    except (cronsim.CronSimError, StopIteration, AttributeError, TypeError) as e:
+    except (cronsim.CronSimError, StopIteration) as e:
         raise TypeError(
             f"schedule= must be five fields as in crontab, e.g. '0 3 * * *', "
             f"not {cron.expression!r}: {e}"

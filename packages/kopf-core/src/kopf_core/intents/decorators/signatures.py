@@ -53,6 +53,18 @@ def _spell(options: Any) -> Iterator[inspect.Parameter]:
 
 def _explain_unknown(name: str, unknown: Iterable[str], known: Iterable[str]) -> str:
     word, *_ = unknown
-    close = find_similar(word, known)
-    hint = f". Did you mean {close!r}?" if close else ""
+    match _find_decorators(word):
+        case [other]:
+            hint = f". It is an option of {other}()"
+        case _:
+            close = find_similar(word, known)
+            hint = f". Did you mean {close!r}?" if close else ""
     return f"{name}() got an unexpected keyword argument {word!r}{hint}"
+
+
+def _find_decorators(option: str) -> list[str]:
+    """The names of the decorators that have this option."""
+    from kopf_core.intents import decorators  # only for mistakes: the package imports this module
+
+    signatures = {name: inspect.signature(getattr(decorators, name)) for name in decorators.__all__}
+    return [name for name, signature in signatures.items() if option in signature.parameters]
