@@ -231,6 +231,16 @@ def test_connected_sync_functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert threading.active_count() == threads
 
 
+def test_connected_functions_change_the_status_in_the_patch() -> None:
+    with SandboxThread() as sandbox:
+        with Connected(sandbox.url, body={**PARENT, "status": {"x": 1}}) as connected:
+            kopf.update_status({"x": 2})
+        assert connected.patch == {"status": {"x": 2}}
+        assert not sandbox.journal.select("PATCH", "*")
+    with pytest.raises(LookupError, match="only be used inside of a handler"):
+        kopf.update_status({"x": 3})
+
+
 def test_connecting_to_nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -17,6 +17,7 @@ from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.credentials import ConnectionInfo, KubeContext, LoginError
 from kopf_cogs.structs.ids import HandlerId
+from kopf_cogs.structs.patches import Patch
 from kopf_core.actions.bases import BaseHandler
 from kopf_core.actions.context import (
     Invocation,
@@ -31,7 +32,8 @@ class Connected:
 
     ``server`` is the URL of the API (e.g. of a sandbox), or credentials; by default, it is
     the current cluster of kubectl (``KUBECONFIG``). ``body`` is the object that is handled:
-    it owns what is adopted, and its namespace is the default one.
+    it owns what is adopted, and its namespace is the default one. ``kopf.update_status()`` puts
+    its changes into the attribute ``patch``.
 
     In ``async with``, it is for async functions; in ``with``, for sync ones. Nothing is posted
     by ``kopf.event()`` and the like. Raises :class:`LoginError` if there are no credentials.
@@ -44,6 +46,9 @@ class Connected:
         body: Mapping[str, Any] | None = None,
         settings: OperatorSettings | None = None,
     ) -> None:
+        self.patch = Patch(body=body)
+        """The changes of the handled object. They are not sent: the test looks at them."""
+
         self._server = server
         self._body = body
         self._settings = settings or OperatorSettings()
@@ -120,7 +125,7 @@ class Connected:
         self._set(operator_var, context)
         if self._body is not None:
             handler = BaseHandler(fn=_do_nothing, id=HandlerId("test"))
-            cause: Any = _Cause(Body(self._body))
+            cause: Any = _Cause(Body(self._body), self.patch)
             self._set(invocation_var, Invocation(handler, cause, execution=_NOT_EXECUTED))
 
     def _set(self, variable: ContextVar[Any], value: Any) -> None:
@@ -138,8 +143,9 @@ def _do_nothing(**_: Any) -> None:
 class _Cause:
     """What is known of the handled object by those who are called outside of operators."""
 
-    def __init__(self, body: Body) -> None:
+    def __init__(self, body: Body, patch: Patch) -> None:
         self.body = body
+        self.patch = patch
 
 
 class _NoRecorder:
