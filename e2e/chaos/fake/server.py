@@ -37,7 +37,7 @@ class FakeAPI:
         self._hooks = Hooks()
         self._executor = Executor(self.store, self.kinds)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._connections: set[Connection] = set()
+        self._connections: dict[Connection, None] = {}  # in order: the order of resets matters
         self._server: asyncio.Server | None = None
         self.store.create(_key(NAMESPACES, "", NAMESPACE), _body(NAMESPACES), author="test")
         for kind in kinds or [KEX]:
@@ -177,7 +177,7 @@ class FakeAPI:
         assert task is not None
         self._tasks.add(task)
         connection = Connection(reader, writer)
-        self._connections.add(connection)
+        self._connections[connection] = None
         try:
             while connection.is_open and (request := await connection.receive()) is not None:
                 await self._serve(request, connection)
@@ -185,7 +185,7 @@ class FakeAPI:
             pass  # asyncio complains of cancelled servers' tasks otherwise
         finally:
             self._tasks.discard(task)
-            self._connections.discard(connection)
+            del self._connections[connection]
             with contextlib.suppress(OSError):
                 connection.close()
 
