@@ -28,8 +28,12 @@ SHARE ?= 0.1
 
 # How many lives of three replicas that share the objects are explored, in SECONDS at most.
 SHARDED ?= 500
+FIRST ?= 0
 
-.PHONY: help install demo test test-long test-floors test-all-pythons e2e e2e-real e2e-long e2e-real-long e2e-k3d e2e-assets chaos chaos-all explore model model-shards compat field deploy-check lint format typecheck imports \
+# The seeds of CI: other ones for each commit, always the same for one commit.
+COMMIT = $(shell git rev-parse --short=8 HEAD)
+
+.PHONY: help install demo test test-long test-floors test-all-pythons e2e e2e-real e2e-long e2e-real-long e2e-k3d e2e-assets chaos chaos-all explore explore-commit model model-shards compat field deploy-check lint format typecheck imports \
 	bench bench-go spine playground docs docs-browser changelog build sbom all clean
 
 help: ## Show this list
@@ -95,7 +99,10 @@ compat: e2e-assets ## Compare with the previous generation, run as a black box, 
 explore: $(UV) ## Live many simulated lives: LIVES=10000 at most, in SECONDS=420 at most; a sweep of crashes; SHARDED=500 of replicas
 	$(RUN) python -m e2e.simulation.sweeps --share $(SHARE)
 	$(RUN) python -m e2e.simulation.explore --lives $(LIVES) --seconds $(SECONDS) $(ARGS)
-	$(RUN) python -m e2e.simulation.shards --lives $(SHARDED) --seconds $(SECONDS)
+	$(RUN) python -m e2e.simulation.shards --lives $(SHARDED) --first $(FIRST) --seconds $(SECONDS)
+
+explore-commit: ## Live a few hundred lives, with the seeds of the current commit
+	$(MAKE) explore LIVES=500 SHARE=0.02 SHARDED=50 FIRST=$$((0x$(COMMIT))) ARGS="--base $(COMMIT)"
 
 model: $(UV) ## Explore all states of one object in an abstract world; ARGS="--budget edit=2,crash=1"
 	$(RUN) python -m e2e.simulation.model $(ARGS)
