@@ -220,7 +220,10 @@ async def test_k18_half_open_requests_are_limited_in_time(serve, monkeypatch, da
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(data)
         async with asyncio.timeout(30):
-            assert await reader.read() == b""
+            try:
+                assert await reader.read() == b""
+            except ConnectionResetError:  # it was closed before it had read all of the data
+                pass
         writer.close()
 
 
