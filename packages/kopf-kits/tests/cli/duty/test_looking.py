@@ -71,6 +71,17 @@ def test_i_finalizers_with_the_prefix_of_the_operator_are_told_of(world, invoke,
     assert "--finalizer" not in result.stderr
 
 
+@pytest.mark.parametrize("marks", [{LAST_HANDLED: HANDLED}, {}], ids=["handled", "served"])
+def test_i_conditions_are_in_the_table(world, invoke, marks):
+    """Handlers of changes say that all is done, while the reconciler says that all is not well."""
+    world.create(annotations=marks, finalizers=[FINALIZER])
+    conditions = [{"type": "Ready", "status": "False"}, {"type": "Bound", "status": "True"}]
+    status = {"status": {"conditions": conditions}}
+    world.call(world.sandbox.patch("kopfexamples", "obj", status, namespace="default"))
+    _, line = invoke("objects", "kex").stdout.splitlines()
+    assert line.endswith("  Ready=False, Bound=True")
+
+
 def test_i_one_object_is_not_several(world, invoke):
     world.create()
     assert invoke("objects", "kex").stderr.startswith("1 object: 1 unknown.\n")

@@ -88,7 +88,7 @@ def _describe(state: ObjectState) -> str:
         case Phase.DELETING:
             others = ", ".join(state.other_finalizers)
             return f"blocked also by {others}" if others else "waits for its operator"
-        case Phase.SERVED:
+        case Phase.SERVED | Phase.HANDLED:
             return _show_conditions(state)
     deleting = "being deleted: " if state.deleted_at is not None else ""
     return f"{deleting}{message}" if message else ""
