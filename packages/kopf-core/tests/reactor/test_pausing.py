@@ -346,6 +346,34 @@ async def test_sim11_objects_are_released_after_the_pause_in_which_their_daemons
         await until(lambda: not operator.essentials.memories)
 
 
+async def test_sim24_no_daemons_start_for_objects_deleted_in_their_last_turn_before_a_pause(
+    cluster, operate, registry, journal, arrivals
+):
+    gate = asyncio.Event()
+
+    @on.event("kopfexamples", registry=registry)
+    async def event(event: Any, **_: Any) -> None:
+        journal(event["type"])
+        await gate.wait()
+
+    @on.daemon("kopfexamples", registry=registry)
+    async def daemon(**_: Any) -> None:
+        journal("daemon")
+
+    async with operate() as operator:
+        await cluster.create("one")
+        await journal.until(lambda calls: len(calls) == 1)
+        pausing = asyncio.create_task(operator.pause("test"))
+        await cluster.delete("one")
+        await arrivals.until(lambda names: len(names) == 2)
+        gate.set()
+        await pausing
+        operator.resume("test")
+        await until(lambda: operator.handling.orchestrator.is_idle)
+        assert journal[1:] == ["DELETED"]
+        assert not operator.essentials.memories
+
+
 @pytest.mark.parametrize("is_deleted", [False, True])
 async def test_l2_lists_from_the_past_after_a_pause_repeat_no_handlers(
     cluster, operate, registry, journal, is_deleted

@@ -125,7 +125,10 @@ class BackgroundEngine:
             self._stop_mismatching(background, matching)
 
     def stop_deleted(self, key: ObjectKey, body: Body) -> None:
-        """Stop all daemons and timers of the object that is being deleted."""
+        """Stop all daemons and timers of the object that is being deleted. The end of a pause
+        starts none of them.
+        """
+        self._suspended.pop(key, None)
         background = self._objects.get(key)
         if background is not None:
             background.refresh(body, self._clock.monotonic(), None)
