@@ -104,8 +104,7 @@ class SandboxCluster:
     @property
     def holder(self) -> str:
         """Who holds the lease right now; empty if nobody does."""
-        store = self._sandbox.cluster.registry.find("leases").resource.store
-        stored = store.get(("default", "sim"))
+        stored = self._leases.get(("default", "sim"))
         return "" if stored is None else str(stored.obj["spec"].get("holderIdentity") or "")
 
     def exists(self, uid: str) -> bool:
@@ -114,6 +113,7 @@ class SandboxCluster:
 
     async def __aenter__(self) -> Self:
         await self._sandbox.__aenter__()
+        self._leases = self._sandbox.cluster.registry.find("leases").resource.store
         kind = Kind(GROUP, "v1", "kexes", "Kex", has_status=self._has_status)
         await self._sandbox.apply({key: v for key, v in kind.define().items() if key != "status"})
         return self

@@ -2,6 +2,7 @@
 signatures.
 """
 
+import functools
 import inspect
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -44,6 +45,7 @@ PROTOCOLS: Mapping[type[BaseHandler], Any] = {
 """The protocols of functions, as declared for type checkers."""
 
 
+@functools.cache
 def get_arguments(kind: type[BaseHandler]) -> frozenset[str]:
     """The names of the arguments of such handlers, without indices; empty if they are not known."""
     protocol = PROTOCOLS.get(kind)

@@ -6,6 +6,7 @@ loopback addresses, and to names that the owner of the page makes lead there.
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import urllib.parse
 from collections.abc import Mapping
@@ -44,6 +45,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+@functools.lru_cache(maxsize=100)
 def is_loopback_host(header: str) -> bool:
     """The same for a value of the ``Host`` header, maybe with a port."""
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -133,6 +134,7 @@ class Endpoint:
         return result
 
 
+@functools.lru_cache(maxsize=1000)
 def version_priority(name: str) -> tuple[int, int, int, str]:
     """The order of versions in discovery: v2, v1, v1beta2, v1beta1, v1alpha1, then the others."""
     digits = name.removeprefix("v")
@@ -213,8 +215,8 @@ class Registry:
         """
         wanted, _, suffix = name.partition(".")
         for resource in self._resources:
-            names = {resource.plural, resource.singular, resource.kind, *resource.short_names}
-            if wanted not in names:
+            names = resource.plural, resource.singular, resource.kind
+            if wanted not in names and wanted not in resource.short_names:
                 continue
             if suffix in ("", resource.group):
                 return self.preferred(resource)
