@@ -243,7 +243,8 @@ class MemoryTransport(asyncio.Transport):
 
     def resume_reading(self) -> None:
         self._is_reading = True
-        self._loop.call_soon(self._read, context=self.context)
+        if self._inbox:
+            self._loop.call_soon(self._read, context=self.context)
 
     def can_write_eof(self) -> bool:
         return False

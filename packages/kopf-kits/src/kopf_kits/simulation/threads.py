@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import contextvars
 import functools
@@ -17,12 +18,64 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
-FIRST_LOOK, LONGEST_LOOK = 0.01, 1.0
-"""How often (in virtual seconds) it is checked whether the event of a thread has come."""
+SOONEST, LATEST = 0.01, 1.0
+"""When (in virtual seconds) a thread notices its event at the latest: the sooner, the less it waits."""
 
 
 class Buried(BaseException):
     """The life is over: the thread must end, wherever it is."""
+
+
+class Nap:
+    """A thread waits: until its time, or until shortly after its event."""
+
+    def __init__(
+        self,
+        loop: VirtualLoop,
+        until: float,
+        wake: Callable[[], None],
+        context: contextvars.Context,
+    ) -> None:
+        self._loop = loop
+        self._until = until
+        self._wake = wake
+        self._context = context
+        self._began = loop.time()
+        self._is_noticed = False
+        self._timer: asyncio.TimerHandle | None = None
+        if until < float("inf"):
+            self._timer = loop.call_at(max(until, self._began), wake, context=context)
+
+    def notice(self) -> None:
+        """The event has come: threads of a busy machine do not know that at once."""
+        if self._is_noticed or self._loop.is_closed():
+            return
+        self._is_noticed = True
+        now = self._loop.time()
+        delay = self._loop.network.weather.chance.random() * min(SOONEST + now - self._began, LATEST)
+        if now + delay < self._until:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self._loop.call_at(now + delay, self._wake, context=self._context)
+
+
+class AttendedEvent(threading.Event):
+    """An event for which threads wait in virtual time."""
+
+    naps: list[Nap]
+
+    def set(self) -> None:
+        super().set()
+        for nap in [*self.naps]:
+            nap.notice()
+
+
+def attend(event: threading.Event) -> list[Nap]:
+    """Get those who wait for the event, to be told of it; whoever has made the event."""
+    if not isinstance(event, AttendedEvent):
+        event.__class__ = AttendedEvent
+        event.naps = []  # type: ignore[attr-defined]
+    return event.naps  # type: ignore[attr-defined, no-any-return]
 
 
 class BatonThread:
@@ -47,20 +100,15 @@ class BatonThread:
         """Let others work until the event or until the time; only from the thread itself."""
         if self._is_buried:
             raise Buried
-        look = functools.partial(self._look, event, until, FIRST_LOOK)
-        self._loop.call_soon(look, context=self._contexts[0])
+        nap, naps = Nap(self._loop, until, self._give, self._contexts[0]), attend(event)
+        if event.is_set():
+            nap.notice()
+        naps.append(nap)
         self._is_back.release()
         self._has_baton.acquire()
+        naps.remove(nap)
         if self._is_buried:
             raise Buried
-
-    def _look(self, event: threading.Event, until: float, pause: float) -> None:
-        now = self._loop.time()
-        if event.is_set() or now >= until:
-            self._loop.call_soon(self._give)
-        else:
-            pause, later = min(pause, until - now), min(pause * 2, LONGEST_LOOK)
-            self._loop.call_later(pause, self._look, event, until, later)
 
     def bury(self) -> None:
         """End the thread, if it is somewhere still."""
