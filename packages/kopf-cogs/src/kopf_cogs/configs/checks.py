@@ -33,6 +33,9 @@ WholeSeconds = Annotated[int, AtLeast(1)]
 Rate = Annotated[float, AtLeast(0.001)]
 """How many things there can be in a second."""
 
+Check = collections.abc.Callable[[Any], bool]
+"""Whether a value makes sense."""
+
 Delays = Seconds | Iterable[Seconds]
 """One delay for one more attempt, or as many attempts as there are delays."""
 
@@ -65,10 +68,11 @@ class SettingsGroup:
 
     def __setattr__(self, key: str, value: Any) -> None:
         group: Any = type(self)  # classes can be hashed, whatever type checkers think of these
-        expected = _get_types(group).get(key)
-        if expected is not None and not any(_fits(value, tp) for tp in expected):
+        checks = _get_checks(group).get(key, (_is_anything,))
+        if not any(check(value) for check in checks):
+            expected = _describe(_get_types(group)[key])
             raise SettingError(
-                f"{name_setting(type(self), key)} must be {_describe(expected)}, not {value!r}."
+                f"{name_setting(type(self), key)} must be {expected}, not {value!r}."
             )
         super().__setattr__(key, value)
 
@@ -93,19 +97,36 @@ def _split(tp: Any) -> Iterator[Any]:
         yield tp
 
 
-def _fits(value: Any, tp: Any) -> bool:
+@functools.cache
+def _get_checks(group: Any) -> Mapping[str, tuple[Check, ...]]:
+    """The checks of the alternatives: made once, as each start of an operator needs them all."""
+    return {key: (*map(_make_check, types),) for key, types in _get_types(group).items()}
+
+
+def _make_check(tp: Any) -> Check:
     if get_origin(tp) is Annotated:
         base, *limits = get_args(tp)
-        return _fits(value, base) and all(value >= limit.value for limit in limits)
+        return functools.partial(_is_within, _make_check(base), limits)
     if get_origin(tp) is collections.abc.Iterable:
         [item] = get_args(tp)
-        is_known = isinstance(value, list | tuple)  # others can be iterated only once
-        is_iterable = isinstance(value, Iterable) and not isinstance(value, str | bytes)
-        return is_iterable and (not is_known or all(_fits(one, item) for one in value))
+        return functools.partial(_are_items, _make_check(item))
     if get_origin(tp) is collections.abc.Callable:
-        return callable(value)
-    check = _SIMPLE.get(tp)
-    return check is None or check(value)
+        return callable
+    return _SIMPLE.get(tp, _is_anything)
+
+
+def _is_within(check: Check, limits: Iterable[AtLeast], value: Any) -> bool:
+    return check(value) and all(value >= limit.value for limit in limits)
+
+
+def _are_items(check: Check, value: Any) -> bool:
+    is_known = isinstance(value, list | tuple)  # others can be iterated only once
+    is_iterable = isinstance(value, Iterable) and not isinstance(value, str | bytes)
+    return is_iterable and (not is_known or all(map(check, value)))
+
+
+def _is_anything(_: Any) -> bool:
+    return True
 
 
 def _is_number(value: Any) -> bool:
@@ -113,7 +134,7 @@ def _is_number(value: Any) -> bool:
     return is_real and not math.isnan(value)
 
 
-_SIMPLE: Mapping[Any, collections.abc.Callable[[Any], bool]] = {
+_SIMPLE: Mapping[Any, Check] = {
     bool: lambda value: isinstance(value, int) and value in (0, 1),
     float: _is_number,
     int: lambda value: _is_number(value) and value == value // 1,

@@ -45,15 +45,17 @@ PROTOCOLS: Mapping[type[BaseHandler], Any] = {
 """The protocols of functions, as declared for type checkers."""
 
 
-@functools.cache
 def get_arguments(kind: type[BaseHandler]) -> frozenset[str]:
     """The names of the arguments of such handlers, without indices; empty if they are not known."""
     protocol = PROTOCOLS.get(kind)
-    if protocol is None:
-        return frozenset()
+    return frozenset() if protocol is None else _get_keywords(protocol)
+
+
+@functools.cache
+def _get_keywords(protocol: Any) -> frozenset[str]:
     parameters = inspect.signature(protocol.__call__).parameters.values()
-    names = {param.name for param in parameters if param.kind is inspect.Parameter.KEYWORD_ONLY}
-    return frozenset(names)
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return frozenset(param.name for param in parameters if param.kind is kind)
 
 
 def find_missing(fn: Fn, given: Collection[str]) -> list[str]:

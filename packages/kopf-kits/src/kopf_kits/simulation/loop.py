@@ -46,7 +46,7 @@ class Callback(asyncio.TimerHandle):
     def cancel(self) -> None:
         """Cancelled callbacks are skipped when their time has come."""
         self._cancelled = True
-        self._callback = self._args = None
+        self._callback = self._args = None  # type: ignore[assignment]
 
     def call(self) -> None:
         """Call it, and let the loop know of what it raises."""
@@ -88,7 +88,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         return self._now
 
-    def call_soon(
+    def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: Any = None
     ) -> Callback:
         if self._closed:  # type: ignore[attr-defined]

@@ -19,7 +19,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 SOONEST, LATEST = 0.01, 1.0
-"""When (in virtual seconds) a thread notices its event at the latest: the sooner, the less it waits."""
+"""How long (in virtual seconds) a thread needs to notice its event: the longer it has waited."""
 
 
 class Buried(BaseException):
@@ -51,8 +51,8 @@ class Nap:
         if self._is_noticed or self._loop.is_closed():
             return
         self._is_noticed = True
-        now = self._loop.time()
-        delay = self._loop.network.weather.chance.random() * min(SOONEST + now - self._began, LATEST)
+        now, chance = self._loop.time(), self._loop.network.weather.chance
+        delay = chance.random() * min(SOONEST + now - self._began, LATEST)
         if now + delay < self._until:
             if self._timer is not None:
                 self._timer.cancel()
@@ -71,7 +71,7 @@ class AttendedEvent(threading.Event):
 
 
 def attend(event: threading.Event) -> list[Nap]:
-    """Get those who wait for the event, to be told of it; whoever has made the event."""
+    """Get the naps that the event ends; any part can have made the event."""
     if not isinstance(event, AttendedEvent):
         event.__class__ = AttendedEvent
         event.naps = []  # type: ignore[attr-defined]
