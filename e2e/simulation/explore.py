@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import gc
+import json
 import multiprocessing
 import os
 import random
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -23,6 +24,9 @@ from kopf_core.reactor.object.deciding import ROWS
 
 REPLAYED = 100
 """One of so many lives is lived again in a fresh process, and must make the same requests."""
+
+BATCH = 10
+"""How many of them one fresh process lives: its start costs as much as ten lives."""
 
 ENOUGH = 300
 """How many lives are enough to judge them as a whole."""
@@ -100,11 +104,12 @@ def main() -> int:
     parser.add_argument("--cluster", choices=[*CLUSTERS], help="where to live all the lives")
     parser.add_argument("--processes", type=int, default=multiprocessing.cpu_count())
     parser.add_argument("--failures", type=int, default=10, help="stop after so many failed lives")
-    parser.add_argument("--print-requests", metavar="SEED", help=argparse.SUPPRESS)
+    parser.add_argument("--print-requests", nargs="+", default=[], help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.print_requests:
         prepare()
-        print(*Life(make_plan(args.print_requests, args.cluster)).run().requests, sep="\n")
+        for seed in args.print_requests:
+            print(json.dumps(Life(make_plan(seed, args.cluster)).run().requests))
         return 0
     return _show_one(args) if args.seed else _explore_many(args)
 
@@ -126,6 +131,7 @@ def _explore_many(args: argparse.Namespace) -> int:
         tally.add(result)
         if tally.failed >= args.failures or tally.spent > args.seconds:
             break
+    tally.replay()
     print(tally.show_reached())
     print(tally)
     for complaint in (complaints := tally.find_complaints()):
@@ -147,6 +153,9 @@ class Tally:
     crashed: int = 0
     reached: Counter[str] = field(default_factory=Counter)
     replayed: int = 0
+    awaiting: dict[str, list[str]] = field(default_factory=dict)
+    """The requests of the lives that are to be repeated in another process, by their seeds."""
+
     others: list[str] = field(default_factory=list)
     """The seeds whose lives were not the same in another process."""
 
@@ -175,9 +184,16 @@ class Tally:
             self.failed += 1
             print(result.plan.seed, *result.problems[:4], sep="\n    ", flush=True)
         elif self.lives % REPLAYED == 0:
-            self.replayed += 1
-            if replay(result.plan.seed, self.cluster) != result.requests:
-                self.others.append(result.plan.seed)
+            self.awaiting[result.plan.seed] = result.requests
+            if len(self.awaiting) >= BATCH:
+                self.replay()
+
+    def replay(self) -> None:
+        """Repeat in another process the lives that are to be repeated."""
+        repeated = replay([*self.awaiting], self.cluster) if self.awaiting else {}
+        self.replayed += len(repeated)
+        self.others += [seed for seed in repeated if repeated[seed] != self.awaiting[seed]]
+        self.awaiting.clear()
 
     def __str__(self) -> str:
         return (
@@ -219,12 +235,12 @@ class Tally:
         return found
 
 
-def replay(seed: str, cluster: str | None = None) -> list[str]:
-    """The requests of the same life in a fresh process."""
-    command = [sys.executable, "-m", "e2e.simulation.explore", "--print-requests", seed]
+def replay(seeds: Sequence[str], cluster: str | None = None) -> dict[str, list[str]]:
+    """The requests of the same lives in a fresh process."""
+    command = [sys.executable, "-m", "e2e.simulation.explore", "--print-requests", *seeds]
     command += [] if cluster is None else ["--cluster", cluster]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return done.stdout.splitlines()
+    return dict(zip(seeds, map(json.loads, done.stdout.splitlines()), strict=True))
 
 
 if __name__ == "__main__":

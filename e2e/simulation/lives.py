@@ -18,7 +18,7 @@ from e2e.simulation.logs import Log
 from e2e.simulation.oracles import SETTLED, TOUCHED, Evidence, Memory, judge
 from e2e.simulation.people import People
 from e2e.simulation.plans import Event, Plan
-from e2e.simulation.programs import Notebook, Program, make_options
+from e2e.simulation.programs import Notebook, Program, make_options, put_settings
 from kopf_core.reactor.life.operator import Operator
 from kopf_core.reactor.object import reconciliation
 from kopf_core.reactor.object.deciding import Rules
@@ -43,6 +43,9 @@ QUIET = 65.0
 
 It is longer than the longest delay before a retry, and than a suspension with what follows it.
 """
+
+RARE = {"kopf_core.reactor.life.watchdog:PERIOD": 100.0}
+"""The constants of what works all the time, but finds nothing: here, nobody can block the loop."""
 
 PEACE = (25.0, 25.0, 25.0, 75.0)
 """How long (in virtual seconds) nothing may be written in the settled world: one of these."""
@@ -86,12 +89,13 @@ class Life:
         self.log = Log(self.world)
         self._values = random.Random(f"{plan.seed}:values")
         self._calm_since = self._changed_at = 0.0
+        self._is_peace = False
         self.people = People(self.cluster, self.world.tell, self.world.loop.time)
 
     def run(self) -> Result:
         result, world = self.result, self.world
         try:
-            with self.log, _constants(self.plan.constants), _decisions(self.decisions):
+            with self.log, _constants(RARE | self.plan.constants), _decisions(self.decisions):
                 live(world, self._live())
         except Standstill as e:
             result.problems.append(f"O4: {e}")
@@ -133,6 +137,7 @@ class Life:
             self.world.weather.calm_down()
             self.cluster.recover()
             self.world.tell("peace")
+            self._calm_down()
             await self.people.leave()
             quiet = await self._settle()
             problems = judge(await self._collect(quiet), SETTLED)
@@ -170,6 +175,8 @@ class Life:
         values = dict(self.plan.settings)
         if self.plan.replicas > 1:
             values |= {"leasing.name": "sim", "leasing.namespace": "default"}
+        if self._is_peace:
+            values |= self.plan.calm
         make = make_options(program, self.cluster.url, values)
         return self.world.operate(make, crash_at=crash_at, inline=self.plan.inline)
 
@@ -187,6 +194,13 @@ class Life:
         for process in self.processes:
             await process.stop()
         self.world.tell("the operators are stopped")
+
+    def _calm_down(self) -> None:
+        """From now on, the operators do less of what they do all the time."""
+        self._is_peace = True
+        for process in self.processes:
+            if process.operator is not None:
+                put_settings(process.operator.essentials.settings, self.plan.calm)
 
     # Other people.
 
@@ -354,8 +368,8 @@ class Life:
 
 
 @contextlib.contextmanager
-def _constants(values: Mapping[str, int]) -> Iterator[None]:
-    """Let the constants of modules be smaller for a while."""
+def _constants(values: Mapping[str, float]) -> Iterator[None]:
+    """Let the constants of modules be other ones for a while."""
     known = {}
     for path, value in values.items():
         module, _, name = path.partition(":")

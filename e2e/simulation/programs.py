@@ -1,7 +1,5 @@
 """The programs of simulated operators: handlers of all kinds, which note what they do."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import random
@@ -262,6 +260,13 @@ def _fail(**_: Any) -> None:
     raise kopf.PermanentError("never")
 
 
+def put_settings(settings: kopf.OperatorSettings, values: Mapping[str, Any]) -> None:
+    """Change the settings by their paths, such as ``leasing.name``."""
+    for path, value in values.items():
+        group, _, name = path.partition(".")
+        setattr(getattr(settings, group), name, value)
+
+
 def make_options(program: Program, url: str, values: Mapping[str, Any]) -> Callable[..., Any]:
     """How to run the program against the API at that address."""
 
@@ -276,9 +281,7 @@ def make_options(program: Program, url: str, values: Mapping[str, Any]) -> Calla
         settings.posting.enabled = False
         settings.peering.standalone = True
         settings.queueing.error_delays = DELAYS
-        for path, value in values.items():
-            group, _, name = path.partition(".")
-            setattr(getattr(settings, group), name, value)
+        put_settings(settings, values)
         return OperatorOptions(registry=registry, settings=settings, clusterwide=True, **kwargs)
 
     return make

@@ -118,7 +118,7 @@ class WatchStream:
                     return
                 news = self._store.news  # what comes while the earlier is sent, is not missed
                 delay = await self._show()
-                waiter = asyncio.create_task(news.wait())
+                waiter = asyncio.create_task(self._wait_for(news))
                 pool: set[asyncio.Task[object]] = {waiter, closed}
                 await asyncio.wait(pool, timeout=delay, return_when=asyncio.FIRST_COMPLETED)
                 waiter.cancel()
@@ -150,14 +150,26 @@ class WatchStream:
     def reset(self) -> None:
         self._connection.reset()
 
-    async def _show(self) -> float:
-        """Send what can be seen already; get for how many seconds to wait for the rest."""
+    async def _wait_for(self, news: asyncio.Event) -> None:
+        """Wait until there is something to be shown, or what is held can be released."""
+        await news.wait()
+        while not (self._pending or self._look()):
+            await self._store.news.wait()
+
+    def _look(self) -> bool:
+        """Find what is to be shown of what is new; get whether there is anything."""
+        if self._seen >= self._store.version:
+            return False
         history = self._store.history
         start = bisect.bisect_right(history, self._seen, key=lambda change: change.version)
-        for change in history[start:]:
-            if self._matches(change.key):
-                self._pending.append(change)
-        self._seen = max(self._seen, self._store.version)
+        news = [change for change in history[start:] if self._matches(change.key)]
+        self._pending.extend(news)
+        self._seen = self._store.version
+        return bool(news)
+
+    async def _show(self) -> float:
+        """Send what can be seen already; get for how many seconds to wait for the rest."""
+        self._look()
         late: list[Change] = []
         delays = [BOOKMARK_INTERVAL]
         for change in self._pending:
