@@ -137,7 +137,7 @@ class Driver:
         port = find_free_port()
 
         @kopf.on.login(registry=self.registry)
-        def login(**_: Any) -> kopf.ConnectionInfo:
+        def log_in_for_driver(**_: Any) -> kopf.ConnectionInfo:  # blocks can have a `login`
             return kopf.ConnectionInfo(server=self.sandbox.url)
 
         @kopf.on.startup(registry=self.registry, id="driver")

@@ -375,9 +375,12 @@ async def test_o_passes_for_the_objects_of_others_are_not_made(
         return []
 
     first = await cluster.create("first")
-    await cluster.create("second")
-    ours = frozenset({find_shard(first["metadata"]["uid"])})
-    orders = make_orders(ours)
+    second = await cluster.create("second")
+    ours = find_shard(first["metadata"]["uid"])
+    while find_shard(second["metadata"]["uid"]) == ours:
+        await cluster.delete("second")
+        second = await cluster.create("second")
+    orders = make_orders(frozenset({ours}))
     async with operate(assigner=orders):
         await journal.until(lambda j: "first" in j)
         await cluster.patch("second", x=1)
