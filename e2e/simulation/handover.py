@@ -119,7 +119,10 @@ class World(NamedTuple):
     def is_awaiting(self, one: Replica) -> bool:
         """Whether the others wait for its confirmation, as it sees that."""
         confirmed = self.stored[NAMES.index(one.name)].round
-        return one.view is not None and one.view.is_awaiting(one.member, confirmed)
+        return one.view is not None and any(
+            shard.owner == one.member and shard.heir is not None and shard.since > confirmed
+            for shard in one.view.shards
+        )
 
     @property
     def mortal(self) -> list[Replica]:

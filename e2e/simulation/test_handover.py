@@ -53,6 +53,6 @@ def test_o_the_model_sees_that_a_member_is_buried_alive(monkeypatch):
 
 
 def test_o_the_model_sees_that_nobody_confirms(monkeypatch):
-    monkeypatch.setattr(Assignment, "is_awaiting", lambda *_: False)
+    monkeypatch.setattr(handover.World, "is_awaiting", lambda *_: False)
     _, problems = explore({}).problems[0]
     assert problems[0].startswith("these shards are worked in")

@@ -54,13 +54,6 @@ class Assignment:
         """Whether the member has any shard, or is going to have it."""
         return any(member in (shard.owner, shard.heir) for shard in self.shards)
 
-    def is_awaiting(self, member: str, confirmed: int) -> bool:
-        """Whether others wait until this member confirms; it has confirmed the given round."""
-        return any(
-            shard.owner == member and shard.heir is not None and shard.since > confirmed
-            for shard in self.shards
-        )
-
 
 def advance(
     assignment: Assignment, members: Collection[str], confirmed: Mapping[str, int]
@@ -70,19 +63,8 @@ def advance(
     ``confirmed`` has the latest round that each of them has confirmed. To be called again when
     members come or die, and when they confirm.
     """
-    handed_over = tuple(_hand_over(shard, confirmed) for shard in assignment.shards)
-    return _revise(assignment, handed_over, members)
-
-
-def rebalance(assignment: Assignment, members: Collection[str]) -> Assignment:
-    """Plan who is to have which shard: evenly within one, moving as few of them as possible."""
-    return _revise(assignment, assignment.shards, members)
-
-
-def _revise(
-    assignment: Assignment, shards: tuple[Shard, ...], members: Collection[str]
-) -> Assignment:
     round = assignment.round + 1
+    shards = tuple(_hand_over(shard, confirmed) for shard in assignment.shards)
     pairs = zip(shards, _plan(shards, members), strict=True)
     revised = tuple(_ask(shard, wanted, members, round) for shard, wanted in pairs)
     return assignment if revised == assignment.shards else Assignment(revised, round)
