@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kopf_cogs.structs.patches import Patch
 from kopf_core.actions.errors import TemporaryError
 from kopf_core.engines.desired.triggers import Again, Trigger
 from kopf_core.intents.callbacks import ReconcilingFn
@@ -17,6 +18,8 @@ BODY = {
     "metadata": {"name": "web", "namespace": "ns", "uid": "u1", "generation": 3},
     "spec": {"replicas": 2},
 }
+
+SECRET = {"apiVersion": "v1", "kind": "Secret"}
 
 
 def website(spec: Any, name: str, conditions: Any, children: Any, **_: Any) -> Iterator[Any]:
@@ -45,6 +48,20 @@ def test_children_come_back_to_the_function() -> None:
     assert result.conditions["Ready"]["message"] == "1"
     assert result.again is None
     assert result.patch["status"]["conditions"][0]["observedGeneration"] == 3
+
+
+def test_q_strings_of_secrets_come_back_as_data() -> None:
+    def fn(patch: Patch, **_: Any) -> Any:
+        strings = {"user": "ann"}
+        secret = yield SECRET | {"metadata": {"name": "s"}, "stringData": strings}
+        patch.status["user"] = secret["data"]["user"]
+        assert secret["data"] == {"user": "YW5u", "old": "b2xk"}
+        assert "stringData" not in secret
+
+    live = SECRET | {"metadata": {"name": "s"}, "data": {"old": "b2xk"}}
+    result = reconcile(fn, BODY, children=[live])
+    assert result.patch.status == {"user": "YW5u"}
+    assert result["Secret"]["stringData"] == {"user": "ann"}
 
 
 async def test_inside_of_a_running_loop() -> None:

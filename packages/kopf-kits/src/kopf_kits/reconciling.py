@@ -17,6 +17,7 @@ from kopf_cogs.structs.memos import Memo
 from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.effects import merge_into
+from kopf_core.engines.desired.badges import encode_strings
 from kopf_core.engines.desired.driving import drive
 from kopf_core.engines.desired.triggers import Again, Trigger
 from kopf_core.engines.desired.wishes import check_wish
@@ -37,7 +38,7 @@ class Reconciled:
     conditions: Mapping[str, Obj] = field(default_factory=dict)
     """The conditions of the object after the pass, by their types."""
 
-    patch: dict[str, Any] = field(default_factory=dict)
+    patch: Patch = field(default_factory=Patch)
     """The other changes of the primary object, including the conditions."""
 
     again: float | None = None
@@ -65,7 +66,8 @@ def reconcile(
 
     ``children`` are the objects that it owns already; ``related`` are the objects that it depends
     on. A generator gets each wanted object back, merged into the child of the same kind and name.
-    So the function sees the statuses of children. ``kwargs`` go to the function as they are,
+    So the function sees the statuses of children, and the ``data`` of Secrets that were yielded
+    with ``stringData``. ``kwargs`` go to the function as they are,
     e.g. ``param``, ``dryrun``, or indices.
 
     Raises the errors of the function, e.g. ``kopf.TemporaryError``.
@@ -102,7 +104,7 @@ class _PurePass:
             kwargs |= views.read(kwargs)
         await drive(self.fn, kwargs, accept=self._accept, executor=None)
         self.result.conditions = dict(cause.kwargs["conditions"])
-        self.result.patch = dict(cause.patch)
+        self.result.patch = cause.patch
         return self.result
 
     async def _accept(self, item: Any) -> Any:
@@ -116,6 +118,7 @@ class _PurePass:
             (copy.deepcopy(dict(c)) for c in self.children if _is_same(c, wanted, self.body)), {}
         )
         merge_into(live, wanted)
+        encode_strings(live)
         return live
 
     def _make_cause(self) -> ReconcilingCause:

@@ -79,8 +79,9 @@ class OperatorGroup(click.Group):
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
         for param in cmd.params:
-            if isinstance(param, click.Option) and param.envvar is None:
-                param.envvar = _get_variables(name or cmd.name or "", param)
+            if isinstance(param, click.Option) and not isinstance(param.envvar, list):
+                shared = [] if param.envvar is None else [str(param.envvar)]
+                param.envvar = [*_get_variables(name or cmd.name or "", param), *shared]
         super().add_command(cmd, name)
 
     def main(self, *args: Any, **kwargs: Any) -> Any:

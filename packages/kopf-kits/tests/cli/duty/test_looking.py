@@ -57,6 +57,13 @@ def test_i_marks_of_other_operators_are_told_of(world, invoke, args):
     assert "There are data of an operator without a name: leave out --operator." in result.stderr
 
 
+@pytest.mark.parametrize("variable", ["KOPF_OPERATOR", "KOPF_OBJECTS_OPERATOR"])
+def test_q_one_variable_names_the_operator_for_all_commands(world, invoke, monkeypatch, variable):
+    world.create(annotations={"websites.example.com/last-handled-configuration": HANDLED})
+    monkeypatch.setenv(variable, "websites.example.com")
+    assert "another operator" not in invoke("objects", "kex").stderr
+
+
 @pytest.mark.parametrize(
     "args", [["objects", "kex"], ["object", "kex", "obj"], ["release", "kex", "obj", "--yes"]]
 )

@@ -129,8 +129,7 @@ class Badges:
         if not SET_BY_SERVERS.isdisjoint(metadata):  # the wish is made of a live object
             self._make_wanted(metadata)
         data, plain = _serialize(child)
-        is_secret = plain.get("kind") == "Secret" and plain.get("apiVersion") == "v1"
-        if is_secret and _encode_strings(plain):
+        if encode_strings(plain):
             data, _ = _serialize(plain)
         plain["metadata"]["annotations"][self._digest] = _digest(data)
         return plain
@@ -173,13 +172,16 @@ class Badges:
         return is_told and get_applied_fields(body, self.manager) is None
 
 
-def _encode_strings(secret: dict[str, Any]) -> bool:
-    """Move the strings to the place where the server keeps them, in its form; return whether any
-    moved.
+def encode_strings(child: dict[str, Any]) -> bool:
+    """Move the strings of a Secret to where the server keeps them, in its form; return whether
+    any moved.
 
     The server never shows the strings as they were written, and drops line breaks of base64.
+    Objects of other kinds stay as they are.
     """
-    strings, data = secret.pop("stringData", None), secret.get("data")
+    if child.get("kind") != "Secret" or child.get("apiVersion") != "v1":
+        return False
+    strings, data = child.pop("stringData", None), child.get("data")
     if isinstance(data, dict):
         broken = {k: v for k, v in data.items() if isinstance(v, str) and ("\n" in v or "\r" in v)}
         data.update((k, v.replace("\n", "").replace("\r", "")) for k, v in broken.items())
@@ -191,7 +193,7 @@ def _encode_strings(secret: dict[str, Any]) -> bool:
             for key, value in strings.items()
             if value is not None
         }
-        secret["data"] = {**(data or {}), **encoded}
+        child["data"] = {**(data or {}), **encoded}
     return strings is not None
 
 

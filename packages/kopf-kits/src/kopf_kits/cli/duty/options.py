@@ -64,7 +64,12 @@ def clusters_access_options(fn: F) -> F:
 def _access_options(fn: F) -> F:
     for option in reversed(
         [
-            click.option("--operator", metavar="NAME", help="The settings.name of the operator."),
+            click.option(
+                "--operator",
+                metavar="NAME",
+                envvar="KOPF_OPERATOR",
+                help="The settings.name of the operator.",
+            ),
             click.option(
                 "--prefix", help="The prefix of annotations, if the operator has its own."
             ),
