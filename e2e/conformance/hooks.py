@@ -7,6 +7,7 @@ import base64
 import contextlib
 import json
 import pathlib
+import socket
 import ssl
 import tempfile
 from collections.abc import AsyncIterator
@@ -115,14 +116,31 @@ async def serve_hooks(api: Api) -> AsyncIterator[Hooks]:
         bundle = base64.b64encode((folder / "ca.crt").read_bytes()).decode()
     app = aiohttp.web.Application()
     runner = aiohttp.web.AppRunner(app, shutdown_timeout=0.1)
-    hooks = Hooks(api, "", bundle)
+    sock = socket.create_server(("127.0.0.1", 0))
+    hooks = Hooks(api, f"https://127.0.0.1:{sock.getsockname()[1]}", bundle)
     app.router.add_post("/{name}", hooks.handle)
     await runner.setup()
     try:
-        await aiohttp.web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
-        hooks.url = f"https://127.0.0.1:{runner.addresses[0][1]}"
+        await aiohttp.web.SockSite(runner, sock, ssl_context=context).start()
         yield hooks
     finally:
         for path in hooks.paths:
             await api.delete(path)
+        await abort_connections(sock)
         await runner.cleanup()
+
+
+async def abort_connections(sock: socket.socket) -> None:
+    """Accept no more connections, and abort those amid their TLS handshakes.
+
+    Asyncio leaks the connections that it accepts while the server is closed (gh-109564), and
+    aiohttp does not know of the connections before the ends of their handshakes.
+    """
+    loop = asyncio.get_running_loop()
+    loop.remove_reader(sock.fileno())
+    for _ in range(5):  # the accepted connections get their transports
+        await asyncio.sleep(0)
+    for transport in [*loop._transports.values()]:  # type: ignore[attr-defined]
+        if transport.get_extra_info("sockname") == sock.getsockname():
+            transport.abort()
+    await asyncio.sleep(0)
