@@ -35,7 +35,8 @@ def make_engine(config: Config, name: str, checkout: Path) -> Engine:
 def measure_in_turns(
     config: Config, scenario: Scenario, engines: Sequence[Engine], rounds: int
 ) -> dict[str, list[Measurement]]:
-    size = max(size for size in scenario.sizes if size <= MAX_SIZE)
+    sizes = sorted(scenario.sizes)
+    size = max((size for size in sizes if size <= MAX_SIZE), default=sizes[0])
     runs: dict[str, list[Measurement]] = {engine.name: [] for engine in engines}
     for number in range(rounds):
         for engine in engines if number % 2 == 0 else reversed(engines):
