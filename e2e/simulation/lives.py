@@ -243,18 +243,22 @@ class Life:
     async def _fault_pause(self, event: Event) -> None:
         process, is_cold = self._pick(event), event.number > 1
         if (operator := process.operator) is not None:
-            timeout = operator.essentials.settings.queueing.exit_timeout
-            since = self.world.loop.time() + timeout + LAST_MOMENT + self._longest_way
-            process.incarnation.start(_pause(operator, is_cold=is_cold, seconds=event.seconds))
-            await asyncio.sleep(event.seconds)
-            if process.is_alive:
-                self.pauses.append((since, self.world.loop.time()))
+            shut = asyncio.Event()
+            process.incarnation.start(_pause(operator, shut, event.seconds, is_cold=is_cold))
+            until = self.world.loop.time() + event.seconds
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(event.seconds):
+                    await shut.wait()
+                since = self.world.loop.time() + LAST_MOMENT + self._longest_way
+                await asyncio.sleep(until - self.world.loop.time())
+                if process.is_alive:
+                    self.pauses.append((since, until))
 
     async def _fault_pause_exit(self, event: Event) -> None:
         """An exit begins in a pause, which is over before the exit is."""
         process = self._pick(event)
         if (operator := process.operator) is not None:
-            process.incarnation.start(_begin_pause(operator, asyncio.Event(), is_cold=False))
+            process.incarnation.start(operator.pause("test"))
             await asyncio.sleep(event.seconds)
             process.incarnation.start(_call(operator.stop))
             await asyncio.sleep(event.seconds / 2)
@@ -443,16 +447,26 @@ async def _call(fn: Any) -> None:
     fn()
 
 
-async def _pause(operator: Operator, *, is_cold: bool, seconds: float) -> None:
-    """Pause the operator for a while, even if its process is suspended meanwhile."""
+async def _pause(operator: Operator, shut: asyncio.Event, seconds: float, *, is_cold: bool) -> None:
+    """Pause the operator for a while, even if its process is suspended meanwhile.
+
+    ``shut`` tells since when its running work may send nothing.
+    """
+    timeout = operator.essentials.settings.queueing.exit_timeout
+
+    async def pause() -> None:
+        began.set()
+        await operator.pause("test", is_cold=is_cold)
+
+    async def tell() -> None:
+        await asyncio.sleep(timeout)
+        shut.set()
+
+    began = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
-        began = asyncio.Event()
-        tasks.create_task(_begin_pause(operator, began, is_cold=is_cold))
+        tasks.create_task(pause())
         await began.wait()
+        telling = tasks.create_task(tell())
         await asyncio.sleep(seconds)
         operator.resume("test")
-
-
-async def _begin_pause(operator: Operator, began: asyncio.Event, *, is_cold: bool) -> None:
-    began.set()
-    await operator.pause("test", is_cold=is_cold)
+        telling.cancel()
