@@ -90,6 +90,14 @@ def test_k14_writes_in_pauses_are_seen(monkeypatch):
     assert [problem[:10] for problem in problems] == ["O15: PATCH"]
 
 
+def test_sim25_suspended_operators_cannot_know_of_pauses():
+    """A patch is on its way when the process is suspended, and the pause begins then."""
+    faults = Event(0.6, "suspend", "0", 1, 4.0), Event(0.63, "pause", "0", 1, 8.0)
+    life = Life(dataclasses.replace(SCENARIOS["exit-patch"], faults=faults))
+    assert not life.run().problems
+    assert [one for one in life.cluster.requests if one.method == "PATCH" and 4 < one.time < 6]
+
+
 def test_k15_patches_that_are_cut_to_be_sent_again_are_seen(monkeypatch):
     monkeypatch.setattr(WorkItem, "is_sending", property(lambda _: False, lambda *_: None))
     problems = Life(SCENARIOS["exit-patch"]).run().problems
