@@ -470,6 +470,36 @@ async def test_n4_only_what_has_changed_in_the_status_is_written(
     assert calls == [{"status": {"phase": None, "count": 2}}]
 
 
+@dataclasses.dataclass(frozen=True)
+class ConditionalStatus:
+    size: int = 0
+    conditions: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+
+
+OLD = {"type": "Old", "status": "True"}
+CONDITIONAL = {"kind": "Website", "metadata": {}, "status": {"size": 0, "conditions": [OLD]}}
+
+
+def test_q_conditions_are_not_lost_when_a_model_says_the_rest_of_the_status() -> None:
+    def fn(status: ConditionalStatus, conditions: kopf.Conditions, **_: Any) -> None:
+        conditions.set("Ready", True)
+        kopf.update_status(dataclasses.replace(status, size=1))
+
+    result = kopf.testing.reconcile(fn, CONDITIONAL)
+    assert result.patch["status"]["size"] == 1
+    assert [one["type"] for one in result.patch["status"]["conditions"]] == ["Old", "Ready"]
+
+
+def test_q_the_last_said_status_wins() -> None:
+    def fn(status: ConditionalStatus, **_: Any) -> None:
+        kopf.update_status(dataclasses.replace(status, size=1, conditions=[]))
+        kopf.update_status(status)
+        kopf.update_status({"other": 2})
+
+    result = kopf.testing.reconcile(fn, CONDITIONAL)
+    assert result.patch == {"status": {"size": 0, "conditions": [OLD], "other": 2}}
+
+
 async def test_n5_models_are_yielded(websites: Any) -> None:
     @kopf.reconcile(Website, registry=websites.registry, owns=["configmaps", Website])
     def fn(spec: Spec, name: str, **_: Any) -> Any:

@@ -13,9 +13,12 @@ from kopf_cogs.aiokits.clocks import SystemClock
 from kopf_cogs.aiokits.pools import DaemonPool
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import Body
+from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.memos import Memo
 from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
+from kopf_core.actions.bases import BaseHandler
+from kopf_core.actions.context import Invocation, invocation_var
 from kopf_core.actions.effects import merge_into
 from kopf_core.engines.desired.badges import encode_strings
 from kopf_core.engines.desired.driving import drive
@@ -26,6 +29,7 @@ from kopf_core.intents.families import Family
 from kopf_core.intents.views import find_views
 
 Obj = Mapping[str, Any]
+_NOT_EXECUTED: Any = None
 
 
 @dataclass(slots=True)
@@ -91,6 +95,8 @@ class _PurePass:
 
     async def run(self) -> Reconciled:
         cause, now = self._make_cause(), SystemClock().now()
+        handler = BaseHandler(fn=self.fn, id=HandlerId("test"))
+        invocation_var.set(Invocation(handler, cause, execution=_NOT_EXECUTED))
         defaults = {
             "param": None,
             "retry": 0,

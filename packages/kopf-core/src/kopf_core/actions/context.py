@@ -6,7 +6,7 @@ All context variables, and the reasons for them, are listed in ``docs/reference/
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -79,6 +79,9 @@ class Invocation:
 
     flush: Flush | None = None
     """The function that sends the changes before the handler returns, if that is possible."""
+
+    status: Mapping[str, Any] | None = None
+    """The status as the function has said it last, by a model; until its changes are sent."""
 
 
 operator_var: ContextVar[OperatorContext] = ContextVar("kopf_operator")

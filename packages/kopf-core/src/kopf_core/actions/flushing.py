@@ -25,7 +25,8 @@ def flush() -> Awaitable[None]:
     Raises :class:`LookupError` outside of handlers, and :class:`RuntimeError` in other handlers:
     Kopf sends their changes when they return.
     """
-    send = current_invocation().flush
+    invocation = current_invocation()
+    send, invocation.status = invocation.flush, None
     if send is None:
         raise RuntimeError(
             "kopf.flush() is only for daemons and timers: "
@@ -39,6 +40,7 @@ def find_unsent() -> Flush | None:
     invocation = invocation_var.get(None)
     if invocation is None or not getattr(invocation.cause, "patch", None):
         return None
+    invocation.status = None
     return invocation.flush
 
 

@@ -11,12 +11,14 @@ from kopf_core.actions.effects import merge_into
 
 
 def update_status(status: Any, /) -> None:
-    """Change the status of the current object to be as this model says; only what differs.
+    """Change the status of the current object as this model says; only what differs from the given
+    status, or from the model in the previous call.
 
     It is an instance of a pydantic model or of a dataclass: usually, a changed copy of what
     the handler was given as ``status``. A field which is ``None`` is removed from the object.
-    The fields which the model does not have are left as they are. Or it is a dictionary: then,
-    only the fields which it has are compared.
+    The fields which the model does not have are left as they are. So are the fields that are not
+    changed in the copy, such as the conditions that ``conditions.set()`` has changed meanwhile.
+    Or it is a dictionary: then, only the fields which it has are changed.
 
     Nothing is sent at once: it goes to the ``patch`` of the handler, as usual. It is for
     the ``status`` of Kubernetes objects, which usually is a subresource of them.
@@ -24,29 +26,38 @@ def update_status(status: Any, /) -> None:
     Raises :class:`LookupError` outside of the handlers of objects, :class:`TypeError` for what
     is not a model and not a dictionary.
     """
-    cause: Any = current_invocation().cause
+    invocation = current_invocation()
+    cause: Any = invocation.cause
     patch: Patch = cause.patch
-    current = {"status": json_copy(resolve(current_body(), ("status",), {}))}
-    if isinstance(patch.get("status"), Mapping):
-        Patch({"status": patch["status"]}).apply_fields(current)
-    stored: dict[str, Any] = current.get("status") or {}
+    given = {"status": json_copy(resolve(current_body(), ("status",), {}))}
     if is_model(type(status)):
-        changes = _compare(type(status), stored, status)
+        said = invocation.status if patch.get("status") else None
+        known = (given["status"] or {}) if said is None else said
+        changes = _compare(type(status), known, status)
+        invocation.status = _apply(changes, {"status": json_copy(known)})
     elif isinstance(status, Mapping):
+        pending = _apply(patch.get("status"), given)
         wanted = json_copy(status)
-        changes = make_merge_patch({key: stored[key] for key in wanted if key in stored}, wanted)
+        changes = make_merge_patch({key: pending[key] for key in wanted if key in pending}, wanted)
     else:
         raise TypeError(f"A status is a model or a dictionary, not {status!r}.")
     if changes:
         merge_into(patch, {"status": changes})
 
 
-def _compare(cls: Any, stored: Mapping[str, Any], status: Any) -> dict[str, Any]:
+def _apply(changes: Any, body: dict[str, Any]) -> dict[str, Any]:
+    """The status of the body with the changes of a merge patch."""
+    if isinstance(changes, Mapping):
+        Patch({"status": changes}).apply_fields(body)
+    return body.get("status") or {}
+
+
+def _compare(cls: Any, known: Mapping[str, Any], status: Any) -> dict[str, Any]:
     from kopf_cogs.structs.shapes import write
 
     model, new = find_model(cls), write(status)
     assert model is not None
-    parsed = model.parse(stored)
-    old = stored if parsed.problems else write(parsed.value)
+    parsed = model.parse(known)
+    old = known if parsed.problems else write(parsed.value)
     old = {key: old[key] for key in new if key in old}
     return make_merge_patch(without_nulls(old), without_nulls(new))
