@@ -126,6 +126,8 @@ def test_policies_are_checked_without_a_server() -> None:
     assert check_object(model, medium) == []
     assert check_object(model, big) == ["too big"]
     assert check_object(model, medium, old=small) == []
+    assert check_object(model, None, old=small) == []
+    assert check_object(model, None, old=medium) == ["failed expression: oldObject.spec.size == 1"]
     assert check_object(model, small, old=medium) == [
         "failed expression: object.spec.size >= oldObject.spec.size"
     ]

@@ -16,8 +16,9 @@ def update_status(status: Any, /) -> None:
 
     It is an instance of a pydantic model or of a dataclass: usually, a changed copy of what
     the handler was given as ``status``. A field which is ``None`` is removed from the object.
-    The fields which the model does not have are left as they are. So are the fields that are not
-    changed in the copy, such as the conditions that ``conditions.set()`` has changed meanwhile.
+    The fields which the model does not have are left as they are. The fields which are the same in
+    the copy are left as they are, too. For example, ``conditions.set()`` can have changed the
+    conditions meanwhile.
     Or it is a dictionary: then, only the fields which it has are changed.
 
     Nothing is sent at once: it goes to the ``patch`` of the handler, as usual. It is for

@@ -403,6 +403,7 @@ async def test_daemon_with_no_timeout_is_waited_for_with_reminders(yard, setting
         "Daemon 'fn' succeeded.",
         REQUEST,
     ]
+    assert len(logged(logging.WARNING)) == 2
 
 
 @pytest.mark.docs("daemons/deletion-prevention")

@@ -23,7 +23,7 @@ class UncheckableError(DefinitionError):
 
 def check_object(
     model: type,
-    body: Mapping[str, Any],
+    body: Mapping[str, Any] | None,
     old: Mapping[str, Any] | None = None,
     *,
     request: Mapping[str, Any] | None = None,
@@ -33,23 +33,24 @@ def check_object(
 
     First, unknown fields are removed, and defaults are set. Then come the schema, the limits, and
     the rules in CEL. With the ``old`` state of the object, the rules on changes are checked, too.
-    The policies for creations or for updates come last. They see the ``request`` as given here,
-    besides its operation, name, and namespace; and the ``namespace`` of the object.
+    The policies come last. If there is no ``old`` state, the object is created. If there is no
+    ``body``, the ``old`` object is deleted. Otherwise, the object is updated. The policies see this
+    operation and the name of the object in the ``request``, with all that is given as the
+    ``request`` here. The policies also see the ``namespace`` of the object.
 
     Raises :class:`UncheckableError` if a rule, a format, or a pattern cannot be evaluated here.
     """
     definition = definition_of(model)
     node = compile_schema(make_root(model, definition.rules if definition else ()))
-    new, was = _complete(node, body), None if old is None else _complete(node, old)
+    new, was = (None if one is None else _complete(node, one) for one in (body, old))
     scope = _make_scope(new, was, request, namespace)
+    found: list[Any] = []
     try:
-        for default in find_defaults(model):
-            _set_default(default, scope)
-        new = scope["object"] = _complete(node, new)
-        found = list(validate(node, new))
-        if not found:
-            rules = check_rules(node, new) if was is None else check_rules(node, new, was)
-            found = [one for one in rules if not isinstance(one, Remark)]
+        if new is not None:
+            for default in find_defaults(model):
+                _set_default(default, scope)
+            new = scope["object"] = _complete(node, new)
+            found = _check_schema(node, new, was)
         denials = [] if found else _check_policies(definition.policies if definition else (), scope)
     except Unsupported as error:
         raise UncheckableError(f"{model.__name__}: {error}") from None
@@ -57,6 +58,14 @@ def check_object(
         if isinstance(one, Doubt):
             raise UncheckableError(f"{model.__name__}: {one}")
     return [*map(str, found), *denials]
+
+
+def _check_schema(node: Node, new: Any, was: Any) -> list[Any]:
+    found = list(validate(node, new))
+    if not found:
+        rules = check_rules(node, new) if was is None else check_rules(node, new, was)
+        found = [one for one in rules if not isinstance(one, Remark)]
+    return found
 
 
 def _complete(node: Node, body: Mapping[str, Any]) -> Any:
@@ -67,9 +76,9 @@ def _make_scope(
     new: Any, old: Any, request: Mapping[str, Any] | None, namespace: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     """What is known to expressions of policies. What is not, raises errors of its own."""
-    metadata = new.get("metadata") or {}
+    operation = "DELETE" if new is None else "CREATE" if old is None else "UPDATE"
+    metadata = ((old if new is None else new) or {}).get("metadata") or {}
     known = {name: metadata.get(name) or "" for name in ("name", "namespace")}
-    operation = "CREATE" if old is None else "UPDATE"
     scope = {"object": new, "oldObject": old}
     scope["request"] = {"operation": operation, **known, **(request or {})}
     return scope if namespace is None else {**scope, "namespaceObject": dict(namespace)}

@@ -54,6 +54,16 @@ def test_nothing_to_retry(world, invoke):
     assert "There is nothing to do." in result.stderr
 
 
+def test_q_confirmations_are_unknown_without_the_right_to_list_events(world, invoke):
+    world.create()
+    with world.sandbox.faults.fail(403, message="no such right", method="GET", path="*/events"):
+        result = invoke("pause", "kex", "obj", "--yes")
+    assert result.exit_code == 0, result.output
+    assert "No operator has confirmed" not in result.stderr
+    assert "It is unknown whether an operator has confirmed the pause" in result.stderr
+    assert "The Kubernetes events cannot be listed: 403 Forbidden: no such right" in result.stderr
+
+
 @pytest.mark.docs("cli/pause")
 def test_pausing_and_unpausing(world, invoke):
     world.create(finalizers=[FINALIZER])

@@ -7,8 +7,10 @@
 """
 
 import asyncio
+import logging
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kopf_core.intents.handlers import DaemonHandler
@@ -79,9 +81,11 @@ class Termination:
         else:
             self._after_cycles(LEAST_CYCLES, self._spawned.abandon)
 
-    def _wait(self) -> None:
-        self._spawned.log(f"is still exiting. The next check is in {self._polling} seconds.")
-        self._after(self._polling, self._wait)
+    def _wait(self, level: int = logging.DEBUG) -> None:
+        """Remind of it: first in the details, then as of a problem that somebody must know."""
+        text = f"is still exiting. The next check is in {self._polling} seconds."
+        self._spawned.log(text, level)
+        self._after(self._polling, partial(self._wait, logging.WARNING))
 
     def _after(self, delay: float, fn: Callable[[], None]) -> None:
         loop = asyncio.get_running_loop()

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kopf_core.engines.inspection import Change, ObjectState
     from kopf_core.reactor.process.errands import Access
     from kopf_kits.cli.duty.applying import Step
+    from kopf_kits.cli.duty.confirming import Unconfirmed
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -139,18 +140,26 @@ def pause(
     _change(access, selection, manner, lambda state: plan_pause(state, reason), loss, apply)
 
 
-def _tell_of_unconfirmed(steps: Sequence[Step]) -> None:
+def _tell_of_unconfirmed(unconfirmed: Unconfirmed) -> None:
     from kopf_kits.cli.duty.words import clean
 
-    if steps:
-        names = ", ".join(step.found.name for step in steps[:MAX_SHOWN])
-        others = f", and {len(steps) - MAX_SHOWN} more" if len(steps) > MAX_SHOWN else ""
+    steps, error = unconfirmed
+    if not steps:
+        return
+    names = ", ".join(step.found.name for step in steps[:MAX_SHOWN])
+    others = f", and {len(steps) - MAX_SHOWN} more" if len(steps) > MAX_SHOWN else ""
+    if error is None:
         text = (
             f"No operator has confirmed the pause: {names}{others}. These objects can be handled "
             f"still. Operators honor pauses only with settings.execution.honor_pauses = True; "
             f"then they post the Kubernetes event Paused."
         )
-        click.echo(clean(text), err=True)
+    else:
+        text = (
+            f"It is unknown whether an operator has confirmed the pause: {names}{others}. "
+            f"The Kubernetes events cannot be listed: {error}"
+        )
+    click.echo(clean(text), err=True)
 
 
 @click.command()

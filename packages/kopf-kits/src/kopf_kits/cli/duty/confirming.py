@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kopf_cogs.clients.errors import APIError
 from kopf_cogs.clients.objects import ObjectsAPI
@@ -25,31 +25,43 @@ POLLING = 0.25
 """In seconds: the events come when the operator has seen the annotation, which is soon."""
 
 
-async def pause_all(client: Client, steps: Sequence[Step], patience: float) -> Sequence[Step]:
-    """Pause the objects, and get those for which no operator has confirmed that in time."""
+class Unconfirmed(NamedTuple):
+    """The objects for which no operator has confirmed the pause in time."""
+
+    steps: Sequence[Step]
+    error: APIError | None = None
+    """Why it is not known whether an operator has confirmed it; if it is not known."""
+
+
+async def pause_all(client: Client, steps: Sequence[Step], patience: float) -> Unconfirmed:
+    """Pause the objects, and wait until operators confirm that."""
     from kopf_kits.cli.duty.applying import CHANGED, apply_all
 
     places = {step.state.body.metadata.namespace or "default" for step in steps}
     listing = partial(_list, client, places.pop() if len(places) == 1 else None)
-    seen = {_identify(event) for event in await listing()}  # they can be of earlier pauses
+    earlier, error = await listing()
+    seen = {_identify(event) for event in earlier}
     await apply_all(client, steps)
     left = [step for step in steps if step.result == CHANGED]
     deadline = asyncio.get_running_loop().time() + patience
-    while left:
-        events = [event for event in await listing() if _identify(event) not in seen]
-        uids = {(event.get("involvedObject") or {}).get("uid") for event in events}
+    while left and error is None:
+        events, error = await listing()
+        news = [event for event in events if _identify(event) not in seen]
+        uids = {(event.get("involvedObject") or {}).get("uid") for event in news}
         left = [step for step in left if step.state.body.metadata.uid not in uids]
         if not left or asyncio.get_running_loop().time() >= deadline:
             break
         await asyncio.sleep(POLLING)
-    return left
+    return Unconfirmed(left, error)
 
 
-async def _list(client: Client, namespace: str | None) -> Sequence[Mapping[str, Any]]:
+async def _list(
+    client: Client, namespace: str | None
+) -> tuple[Sequence[Mapping[str, Any]], APIError | None]:
     try:
-        return await ObjectsAPI(client).list(EVENTS, namespace, fields=f"reason={PAUSED}")
-    except APIError:
-        return []  # nobody has confirmed anything, as far as can be seen
+        return await ObjectsAPI(client).list(EVENTS, namespace, fields=f"reason={PAUSED}"), None
+    except APIError as e:
+        return [], e
 
 
 def _identify(event: Mapping[str, Any]) -> tuple[str, str]:
