@@ -280,7 +280,7 @@ def configure(
     log_kinds: bool | None = False,
     log_color: bool | None = None,
 ) -> None:
-    """Configure the logs of this process, as ``kopf run`` does it.
+    """Configure the logs of this process, as ``kopf run`` does it; but without prefixes by default.
 
     The level is INFO, or DEBUG if ``verbose`` or ``debug``, or WARNING if ``quiet``;
     only with ``debug``, the messages of asyncio are shown, too. The messages go to stderr.

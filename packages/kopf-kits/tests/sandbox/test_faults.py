@@ -79,8 +79,25 @@ async def test_held_events(sandbox, client, make_object):
         line = asyncio.create_task(response.content.readline())
         await client.get("/healthz")
         assert not line.done()
+        assert held.hits == 1
         held.release()
         assert json.loads(await line)["type"] == "ADDED"
+
+
+async def test_q_only_as_many_streams_are_held_as_it_is_said(sandbox, client, make_object):
+    url = f"{OBJECTS}?watch=1"
+    with sandbox.faults.hold(path=OBJECTS, times=1) as fault:
+        async with client.session.get(url) as held:
+            await sandbox.create(make_object())
+            line = asyncio.create_task(held.content.readline())
+            while not fault.hits:
+                await client.get("/healthz")
+            async with client.session.get(f"{url}&resourceVersion=0") as other:
+                assert json.loads(await other.content.readline())["type"] == "ADDED"
+            assert not line.done()
+            assert fault.hits == 1
+            fault.release()
+            assert json.loads(await line)["type"] == "ADDED"
 
 
 async def test_injected_lines(sandbox, client):

@@ -53,7 +53,8 @@ def check_object(
             found = _check_schema(node, new, was)
         denials = [] if found else _check_policies(definition.policies if definition else (), scope)
     except Unsupported as error:
-        raise UncheckableError(f"{model.__name__}: {error}") from None
+        hint = ": pass namespace=" if namespace is None and "namespaceObject" in str(error) else ""
+        raise UncheckableError(f"{model.__name__}: {error}{hint}") from None
     for one in found:
         if isinstance(one, Doubt):
             raise UncheckableError(f"{model.__name__}: {one}")

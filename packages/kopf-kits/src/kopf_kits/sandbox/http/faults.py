@@ -148,7 +148,10 @@ class Faults:
         return fault
 
     def hold(self, **where: object) -> Fault:
-        """Send nothing in watch-streams (also in those already opened) until it is released."""
+        """Send nothing in watch-streams (also in those already opened) until it is released.
+
+        A stream is hit when it would send something for the first time.
+        """
         fault = self._add(where)
         fault.holds = True
         fault.gate = asyncio.Event()
@@ -212,9 +215,13 @@ class Faults:
                 yield fault.line
         if left == 0:
             raise Dropped
+        holding: dict[Fault, bool] = {}
         async for chunk in stream:
-            for gate in self._gates(call):
-                await gate.wait()
+            for fault in [fault for fault in self._faults if fault.holds and fault.gate]:
+                if fault not in holding:
+                    holding[fault] = fault.take(call)
+                if holding[fault] and fault.gate is not None:
+                    await fault.gate.wait()
             if left is None:
                 yield chunk
                 continue
@@ -223,10 +230,6 @@ class Faults:
             left -= len(lines)
             if left <= 0:
                 raise Dropped
-
-    def _gates(self, call: Call) -> list[asyncio.Event]:
-        held = [fault for fault in self._faults if fault.holds and fault.matches(call)]
-        return [fault.gate for fault in held if fault.gate is not None]
 
     def _add(self, where: dict[str, object]) -> Fault:
         fault = Fault(self, **where)  # type: ignore[arg-type]
