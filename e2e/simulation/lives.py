@@ -247,8 +247,7 @@ class Life:
             process.incarnation.start(_pause(operator, shut, event.seconds, is_cold=is_cold))
             until = self.world.loop.time() + event.seconds
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(event.seconds):
-                    await shut.wait()
+                await asyncio.wait_for(shut.wait(), event.seconds)
                 since = self.world.loop.time() + LAST_MOMENT + self._longest_way
                 await asyncio.sleep(until - self.world.loop.time())
                 if process.is_alive:

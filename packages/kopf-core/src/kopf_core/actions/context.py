@@ -80,8 +80,8 @@ class Invocation:
     flush: Flush | None = None
     """The function that sends the changes before the handler returns, if that is possible."""
 
-    status: Mapping[str, Any] | None = None
-    """The status as the function has said it last, by a model; until its changes are sent."""
+    said: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None
+    """The pending changes of the status, and the status as a model has said it last."""
 
 
 operator_var: ContextVar[OperatorContext] = ContextVar("kopf_operator")

@@ -25,8 +25,7 @@ def flush() -> Awaitable[None]:
     Raises :class:`LookupError` outside of handlers, and :class:`RuntimeError` in other handlers:
     Kopf sends their changes when they return.
     """
-    invocation = current_invocation()
-    send, invocation.status = invocation.flush, None
+    send = current_invocation().flush
     if send is None:
         raise RuntimeError(
             "kopf.flush() is only for daemons and timers: "
@@ -40,7 +39,6 @@ def find_unsent() -> Flush | None:
     invocation = invocation_var.get(None)
     if invocation is None or not getattr(invocation.cause, "patch", None):
         return None
-    invocation.status = None
     return invocation.flush
 
 

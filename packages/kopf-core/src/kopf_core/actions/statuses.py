@@ -6,7 +6,7 @@ from typing import Any
 from kopf_cogs.structs.dicts import json_copy, resolve
 from kopf_cogs.structs.models import find_model, is_model, make_merge_patch, without_nulls
 from kopf_cogs.structs.patches import Patch
-from kopf_core.actions.context import current_body, current_invocation
+from kopf_core.actions.context import Invocation, current_body, current_invocation
 from kopf_core.actions.effects import merge_into
 
 
@@ -17,9 +17,8 @@ def update_status(status: Any, /) -> None:
     It is an instance of a pydantic model or of a dataclass: usually, a changed copy of what
     the handler was given as ``status``. A field which is ``None`` is removed from the object.
     The fields which the model does not have are left as they are. The fields which are the same in
-    the copy are left as they are, too. For example, ``conditions.set()`` can have changed the
-    conditions meanwhile.
-    Or it is a dictionary: then, only the fields which it has are changed.
+    the copy are left as they are, too: for example, the conditions that ``conditions.set()`` has
+    changed meanwhile. Or it is a dictionary: then, only the fields which it has are changed.
 
     Nothing is sent at once: it goes to the ``patch`` of the handler, as usual. It is for
     the ``status`` of Kubernetes objects, which usually is a subresource of them.
@@ -32,18 +31,24 @@ def update_status(status: Any, /) -> None:
     patch: Patch = cause.patch
     given = {"status": json_copy(resolve(current_body(), ("status",), {}))}
     if is_model(type(status)):
-        said = invocation.status if patch.get("status") else None
-        known = (given["status"] or {}) if said is None else said
+        known = _find_unsent(invocation, patch) or given["status"] or {}
         changes = _compare(type(status), known, status)
-        invocation.status = _apply(changes, {"status": json_copy(known)})
     elif isinstance(status, Mapping):
-        pending = _apply(patch.get("status"), given)
+        known = _apply(patch.get("status"), given)
         wanted = json_copy(status)
-        changes = make_merge_patch({key: pending[key] for key in wanted if key in pending}, wanted)
+        changes = make_merge_patch({key: known[key] for key in wanted if key in known}, wanted)
     else:
         raise TypeError(f"A status is a model or a dictionary, not {status!r}.")
     if changes:
         merge_into(patch, {"status": changes})
+        if is_model(type(status)):
+            invocation.said = patch["status"], _apply(changes, {"status": json_copy(known)})
+
+
+def _find_unsent(invocation: Invocation, patch: Patch) -> Mapping[str, Any] | None:
+    """The status as a model has said it last; nothing if it is sent, as the patch is empty then."""
+    pending, said = invocation.said or (None, None)
+    return said if pending is not None and pending is patch.get("status") else None
 
 
 def _apply(changes: Any, body: dict[str, Any]) -> dict[str, Any]:

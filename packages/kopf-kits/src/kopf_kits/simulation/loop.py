@@ -49,7 +49,7 @@ class Callback(asyncio.TimerHandle):
         self._callback = self._args = None  # type: ignore[assignment]
 
     def call(self) -> None:
-        """Call it, and let the loop know of what it raises."""
+        """Call the function. The loop handles its exceptions."""
         try:
             self._context.run(self._callback, *self._args)
         except (SystemExit, KeyboardInterrupt):

@@ -40,11 +40,13 @@ async def pause_all(client: Client, steps: Sequence[Step], patience: float) -> U
     places = {step.state.body.metadata.namespace or "default" for step in steps}
     listing = partial(_list, client, places.pop() if len(places) == 1 else None)
     earlier, error = await listing()
-    seen = {_identify(event) for event in earlier}
+    seen = {_identify(event) for event in earlier}  # they can be of earlier pauses
     await apply_all(client, steps)
     left = [step for step in steps if step.result == CHANGED]
+    if error is not None:  # events of earlier pauses would look like confirmations
+        return Unconfirmed(left, error)
     deadline = asyncio.get_running_loop().time() + patience
-    while left and error is None:
+    while left:
         events, error = await listing()
         news = [event for event in events if _identify(event) not in seen]
         uids = {(event.get("involvedObject") or {}).get("uid") for event in news}

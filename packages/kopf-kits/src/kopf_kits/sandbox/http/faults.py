@@ -215,13 +215,9 @@ class Faults:
                 yield fault.line
         if left == 0:
             raise Dropped
-        holding: dict[Fault, bool] = {}
+        decided: dict[Fault, bool] = {}
         async for chunk in stream:
-            for fault in [fault for fault in self._faults if fault.holds and fault.gate]:
-                if fault not in holding:
-                    holding[fault] = fault.take(call)
-                if holding[fault] and fault.gate is not None:
-                    await fault.gate.wait()
+            await self._hold_up(call, decided)
             if left is None:
                 yield chunk
                 continue
@@ -230,6 +226,14 @@ class Faults:
             left -= len(lines)
             if left <= 0:
                 raise Dropped
+
+    async def _hold_up(self, call: Call, decided: dict[Fault, bool]) -> None:
+        """Wait while the stream is held. For each fault, it is decided once whether it is hit."""
+        for fault in [fault for fault in self._faults if fault.holds]:
+            if fault not in decided:
+                decided[fault] = fault.take(call)
+            if decided[fault] and fault.gate is not None:
+                await fault.gate.wait()
 
     def _add(self, where: dict[str, object]) -> Fault:
         fault = Fault(self, **where)  # type: ignore[arg-type]
