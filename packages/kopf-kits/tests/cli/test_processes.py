@@ -565,8 +565,9 @@ def test_o_what_several_processes_cannot_do_is_refused(running, cluster, code, t
     lines = OPERATOR.replace("def startup(**_):\n", f"def startup(settings, **_):\n    {code}\n")
     with running(2, lines) as operator:
         assert operator.finish() == 1
-    assert text in operator.path.read_text()
-    assert "Traceback" not in operator.path.read_text()
+    log = operator.path.read_text()
+    assert text in log
+    assert "Traceback" not in log, log
 
 
 @pytest.mark.parametrize(
