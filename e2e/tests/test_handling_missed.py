@@ -257,6 +257,7 @@ async def test_r14_changes_in_the_middle_of_updates_are_not_lost(world, is_resta
         await world.until(is_over("a"))
         if not is_restarted:
             await world.patch({"spec": {"n": 2}})
+            await world.calls.until(lambda calls: ("b", 0, 2) in calls)
             blocked.clear()
             await world.until_handled(spec={"n": 2})
     if is_restarted:

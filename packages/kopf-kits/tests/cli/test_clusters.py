@@ -29,7 +29,7 @@ def cleanup(**_):
     print("ends", flush=True)
 
 @on.create("kopfexamples")
-def create_fn(cluster, name, **_):
+async def create_fn(cluster, name, **_):
     print(cluster, name, flush=True)
 """
 
