@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import gc
 import json
 import logging
 import multiprocessing
@@ -31,6 +32,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NamedTuple
 
 import kopf
@@ -55,6 +57,9 @@ ORPHANED = DURATION + 5 * PERIOD
 It is the time until a replica is found dead, by a new coordinator that sees it a period later, and
 until the heir reads the assignment.
 """
+
+CALM = 4.0
+"""How much rarer the objects change in peace, when they only show who handles them."""
 
 SAMPLED = 0.1
 """How often the owners of the shards are looked at."""
@@ -104,6 +109,7 @@ class Life:
         """For how long a shard has had no replica after the last fault."""
         self._replicas: dict[int, Process] = {}
         self._places = range(replicas)
+        self._pace = 1.0
         self._wanted = {f"obj-{number}": 0 for number in range(OBJECTS)}
         self.problems = self.journal.problems
         self.faults: Counter[str] = Counter()
@@ -128,6 +134,7 @@ class Life:
                 await self._go_wrong(self._chance.choice(FAULTS))
             self.cluster.recover()
             self.world.tell("peace")
+            self._pace = CALM
             await asyncio.sleep(max(0.0, self._resumed - self.world.loop.time()))
             last, until = self.world.loop.time(), self.world.loop.time() + PEACE
             await self._adopt(last)
@@ -157,16 +164,16 @@ class Life:
             name = self._chance.choice([*self._wanted])
             self._wanted[name] += 1
             await self.cluster.patch("kexes", name, {"spec": {"n": self._wanted[name]}})
-            await asyncio.sleep(self._chance.random())
+            await asyncio.sleep(self._chance.random() * self._pace)
 
     async def _look(self) -> None:
         """Look all the time that no two replicas have one shard."""
         while True:
             await asyncio.sleep(SAMPLED)
-            owned = Counter(
-                shard for process in self._find_acting() for shard in get_share(process)
-            )
-            if doubly := [shard for shard, count in owned.items() if count > 1]:
+            shares = [get_share(process) for process in self._find_acting()]
+            if len(set().union(*shares)) < sum(map(len, shares)):
+                owned = Counter(chain(*shares))
+                doubly = [shard for shard, count in owned.items() if count > 1]
                 self.problems.append(f"{self.world.loop.time():.3f}: two have shards {doubly}")
 
     async def _adopt(self, last: float) -> None:
@@ -289,6 +296,13 @@ class Lived(NamedTuple):
     orphaned: float
 
 
+def prepare() -> None:
+    """Keep the imported modules out of the collections of garbage."""
+    live_by_seed("warm-up")
+    gc.collect()
+    gc.freeze()
+
+
 def live_by_seed(seed: str) -> Lived:
     logging.disable()  # the faults are expected, and there are thousands of them
     life = Life(seed)
@@ -308,7 +322,7 @@ def main() -> int:
     seeds = (f"shards-{number}" for number in range(args.first, args.first + args.lives))
     faults: Counter[str] = Counter()
     lives, failed, orphaned, until = 0, 0, 0.0, time.monotonic() + args.seconds
-    with multiprocessing.get_context("fork").Pool(args.processes) as pool:
+    with multiprocessing.get_context("fork").Pool(args.processes, prepare) as pool:
         for lived in pool.imap(live_by_seed, seeds):
             lives, faults = lives + 1, faults + lived.faults
             orphaned = max(orphaned, lived.orphaned)
