@@ -122,6 +122,16 @@ def test_operators_with_higher_priorities_are_named(world: World) -> None:
     ]
 
 
+def test_those_who_still_pause_others_are_named_when_resuming(world: World) -> None:
+    for identity, priority in (("low", "9"), ("high", "11")):
+        invoke("freeze", "-A", "-P", "default", "-t", "60", "-p", priority, "--id", identity)
+    result = invoke("resume", "-A", "-P", "default")
+    assert result.stdout.splitlines() == [
+        "Resumed: the operators of the peering 'default' cluster-wide. "
+        "Members with lower priorities are still paused by high (priority 11)."
+    ]
+
+
 def test_namespaces_with_no_peerings_are_skipped(world: World) -> None:
     args = ["freeze", "-P", "default", "-t", "60", "-p", "1", "-n", "ns*", "-n", "other"]
     result = invoke(*args)

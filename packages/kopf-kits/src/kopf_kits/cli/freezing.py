@@ -111,7 +111,7 @@ def freeze(
 def resume(peerings: Peerings, identity: str, /) -> None:
     """Let the frozen operators continue."""
     for gathering in _run(resume_peerings(peerings, identity)):
-        click.echo(f"Resumed: {_title(gathering)}.")
+        click.echo(f"Resumed: {_title(gathering)}.{_remark_rest(gathering)}")
 
 
 def _run(action: Coroutine[Any, Any, Collection[Gathering]]) -> Collection[Gathering]:
@@ -129,3 +129,12 @@ def _remark(gathering: Gathering, priority: int) -> str:
         return " There are none of them now; those that start will be paused."
     higher = [str(peer) for peer in gathering.others if peer.priority > priority]
     return f" Not paused, as they have higher priorities: {', '.join(higher)}." if higher else ""
+
+
+def _remark_rest(gathering: Gathering) -> str:
+    """Name those who still pause others: it can be the same person with another identity."""
+    priorities = {peer.priority for peer in gathering.others}
+    if len(priorities) < 2:
+        return ""
+    first = [str(peer) for peer in gathering.others if peer.priority == max(priorities)]
+    return f" Members with lower priorities are still paused by {', '.join(first)}."

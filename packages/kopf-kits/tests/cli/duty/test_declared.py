@@ -66,7 +66,10 @@ def test_table_of_handlers(invoke, path, monkeypatch):
     assert ["kopfexamples.v1.kopf.dev", "on.resume", "resume_fn"] in lines
     assert ["category=all", "timer", "timer_fn"] in lines
     assert ["EVERYTHING", "index", "index_fn"] in lines
-    assert ["kopfexamples", "on.validate", "judge"] in lines
+    validating = ["kopfexamples", "on.validate", "judge", "operations:", "CREATE,", "UPDATE"]
+    assert validating in lines
+    converting = ["kopfexamples.kopf.dev", "on.convert", "upgrade", "source:", "v1;"]
+    assert [*converting, "target:", "v2"] in lines
 
 
 @pytest.mark.docs("cli/handlers")

@@ -40,6 +40,8 @@ OPTIONS = (
     "target",
 )
 LISTS = ("operations", "owns", "related")
+NARROWING = ("operations", "subresource", "source", "target")
+"""The options that say for what a handler is called: the table shows them among the filters."""
 
 
 @click.command()
@@ -194,9 +196,14 @@ def _show_table(items: Collection[Mapping[str, Any]]) -> None:
             Cell(item["resource"] or ""),
             Cell(item["type"]),
             Cell(item["id"]),
-            Cell("; ".join(f"{key}: {value}" for key, value in item["filters"].items())),
+            Cell("; ".join(f"{key}: {value}" for key, value in _get_filters(item))),
         ]
         for item in items
     ]
     for line in render(columns, rows, get_width()):
         tell(line)
+
+
+def _get_filters(item: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield from item["filters"].items()
+    yield from ((key, item["options"][key]) for key in NARROWING if key in item["options"])
