@@ -19,6 +19,7 @@ _STANDARD: Final = {"x-kubernetes-list-type": "atomic", "x-kubernetes-map-type":
 _EMBEDDED: Final = "x-kubernetes-embedded-resource"
 _ABSENT: Final[Any] = object()
 _REMOVED: Final = "the field is removed"
+_CLOSED: Final = "other keys are not kept anymore"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -46,6 +47,19 @@ def is_converted(*definitions: Mapping[str, Any]) -> bool:
     """
     said = [d["spec"]["conversion"] for d in definitions if d["spec"].get("conversion")]
     return bool(said and said[-1].get("strategy") == "Webhook")
+
+
+def find_lost_fields(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """The fields of one version that another version does not have, as ``.spec.replicas``.
+
+    The API server drops them when it stores an object in the other version, unless a webhook
+    converts the objects.
+    """
+    before = (old.get("schema") or {}).get("openAPIV3Schema") or {}
+    after = (new.get("schema") or {}).get("openAPIV3Schema") or {}
+    marks = {_REMOVED: "", _CLOSED: "[*]"}
+    found = _compare_schemas("", before, after)
+    return [place + marks[text] for place, text in found if text in marks]
 
 
 def _compare_kinds(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -86,14 +100,12 @@ def _find_unconverted(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterato
         return
     known = {version["name"] for version in old["spec"]["versions"]}
     [stored] = [version for version in old["spec"]["versions"] if version.get("storage")]
-    before = (stored.get("schema") or {}).get("openAPIV3Schema") or {}
     for version in new["spec"]["versions"]:
         if version["name"] not in known:
-            after = (version.get("schema") or {}).get("openAPIV3Schema") or {}
-            for place, text in _compare_schemas(f"{version['name']} ", before, after):
-                if text == _REMOVED:
-                    reason = "as no webhook converts the objects"
-                    yield place, f"the field of {stored['name']} would be lost, {reason}"
+            for place in find_lost_fields(stored, version):
+                reason = "as no webhook converts the objects"
+                text = f"the field of {stored['name']} would be lost, {reason}"
+                yield f"{version['name']} {place}", text
 
 
 def _compare_version(
@@ -127,7 +139,7 @@ def _compare_schemas(place: str, old: Schema, new: Schema) -> Iterator[tuple[str
         if isinstance(was, Mapping) and isinstance(now, Mapping):
             yield from _compare_schemas(f"{place}{mark}", was, now)
         elif was and not now and not new.get(PRESERVE):
-            yield place.rstrip(), "other keys are not kept anymore"
+            yield place.rstrip(), _CLOSED
 
 
 def _compare_properties(place: str, old: Schema, new: Schema) -> Iterator[tuple[str, str]]:

@@ -25,6 +25,7 @@ from kopf_cogs.clients.patching import MERGE_PATCH
 from kopf_cogs.clients.rights import hint_at_role
 from kopf_cogs.clients.session import Client
 from kopf_cogs.structs.resources import CRDS
+from kopf_kits.definitions.comparing import find_lost_fields, is_converted
 from kopf_kits.definitions.errors import DefinitionError
 from kopf_kits.definitions.managers import rename_versions
 from kopf_kits.definitions.migrators import ClusterMigrator, find_migrator
@@ -95,6 +96,19 @@ class Kind:
     def served(self) -> set[str]:
         versions = self.definition["spec"]["versions"]
         return {str(version["name"]) for version in versions if version.get("served")}
+
+    @property
+    def lost(self) -> dict[str, list[str]]:
+        """The fields that the API server drops when it rewrites objects, by the older version."""
+        versions = {version["name"]: version for version in self.definition["spec"]["versions"]}
+        if is_converted(self.definition):
+            return {}
+        found = {
+            name: find_lost_fields(versions[name], versions[self.storage])
+            for name in self.stored
+            if name in versions
+        }
+        return {name: fields for name, fields in found.items() if fields}
 
     def record(self, obj: Obj) -> Record:
         meta = obj["metadata"]

@@ -120,6 +120,7 @@ def test_n9_nothing_is_changed_without_consent(websites, invoke):
         "storedVersions": ["v1beta1", "v1"],
         "objects": 20,
         "staleManagers": 0,
+        "lostFields": {},
         "clusterMigrator": None,
         "result": "planned",
         "doneBy": None,
@@ -130,6 +131,38 @@ def test_n9_nothing_is_changed_without_consent(websites, invoke):
     assert invoke("migrate", "websites").exit_code == 1
     assert websites.count_patches() == 0
     assert websites.get_stored() == ["v1beta1", "v1"]
+
+
+@pytest.fixture
+def narrowed(websites):
+    """The storage version has fewer fields, and no webhook converts the objects."""
+    definition = make_definition(KIND, "Website", "v1", ["v1beta1", "v1"])
+    for version, fields in zip(definition["spec"]["versions"], (["n", "old"], ["n"]), strict=True):
+        spec = {"type": "object", "properties": {field: {"type": "integer"} for field in fields}}
+        if "old" in fields:
+            keys = {"type": "object", "additionalProperties": {"type": "string"}}
+            spec["properties"]["map"] = keys
+        version["schema"] = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+    websites.world.call(websites.sandbox.apply([definition]))
+    return websites
+
+
+@pytest.mark.parametrize("args", [["--yes"], []], ids=["scripts", "people"])
+def test_n_objects_lose_no_fields_without_consent(narrowed, invoke, args):
+    result = invoke("migrate", "websites", *args, answer="y\n")
+    assert result.exit_code == 1
+    assert "The objects lose these fields of v1beta1" in result.stderr
+    assert ".spec.map, .spec.old." in result.stderr
+    assert "--drop-fields" in result.stderr
+    assert narrowed.count_patches() == 0
+    assert narrowed.get_stored() == ["v1beta1", "v1"]
+
+
+def test_n_objects_lose_fields_with_consent(narrowed, invoke):
+    result = invoke("migrate", "websites", "--drop-fields", "--yes")
+    assert result.exit_code == 0, result.output
+    assert "The objects do not change." not in result.output
+    assert narrowed.get_stored() == ["v1"]
 
 
 def test_n9_scripts_get_the_result(websites, invoke):

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from kopf_core.reactor.process.errands import Access
     from kopf_kits.definitions.migrations import Migration
 
+ADVICE = (
+    "To keep the fields, declare conversions with @kopf.on.convert(), or add the fields "
+    "to the storage version. To lose them, use --drop-fields."
+)
+
 
 @click.command()
 @visit_options
@@ -27,12 +32,19 @@ if TYPE_CHECKING:
     show_default=True,
     help="Seconds with no progress of the migrator of the cluster; with 0, it is not asked.",
 )
+@click.option("--drop-fields", is_flag=True, help="Let the objects lose fields of older versions.")
 @click.option("--dry-run", is_flag=True, help="Only show the plan.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @output_option
 @click.argument("kind")
 def migrate(
-    access: Access, kind: str, patience: float, dry_run: bool, yes: bool, output: str
+    access: Access,
+    kind: str,
+    patience: float,
+    drop_fields: bool,
+    dry_run: bool,
+    yes: bool,
+    output: str,
 ) -> None:
     """Rewrite the stored objects of a custom kind to its storage version.
 
@@ -41,7 +53,7 @@ def migrate(
     from kopf_kits.cli.duty.visiting import visit
 
     manner = Manner(dry_run=dry_run, yes=yes, output=output)
-    migration = visit(access, lambda client: _migrate(client, kind, patience, manner))
+    migration = visit(access, lambda client: _migrate(client, kind, patience, manner, drop_fields))
     if output == "json":
         tell(json.dumps(_make_json(migration, manner), indent=2))
     elif migration.is_needed and not dry_run and not migration.problems:
@@ -50,18 +62,23 @@ def migrate(
     finish([*migration.problems, *(left if migration.problems else [])])
 
 
-async def _migrate(client: Client, name: str, patience: float, manner: Manner) -> Migration:
+async def _migrate(
+    client: Client, name: str, patience: float, manner: Manner, drop_fields: bool
+) -> Migration:
     from kopf_cogs.clients.objects import ObjectsAPI
     from kopf_kits.cli.duty.finding import Finder
     from kopf_kits.cli.targets import describe_target
-    from kopf_kits.definitions.migrations import migrate, plan_migration
+    from kopf_kits.definitions.migrations import MigrationError, migrate, plan_migration
 
     resource = await Finder(ObjectsAPI(client), Selection(kind=name)).resolve()
     migration = await plan_migration(client, resource.name, with_cluster=patience > 0)
     _show_plan(migration, manner)
     if migration.is_needed and not manner.dry_run:
+        if migration.kind.lost and not drop_fields:
+            raise MigrationError(f"Nothing is migrated. {ADVICE}")
         question = f"Migrate {migration.kind.name} at {describe_target(client)}?"
-        agree(manner, f"The objects do not change.\n{question}")
+        promise = "" if migration.kind.lost else "The objects do not change.\n"
+        agree(manner, f"{promise}{question}")
         await migrate(client, migration, patience, lambda text: click.echo(text, err=True))
     return migration
 
@@ -89,6 +106,11 @@ def _describe(migration: Migration) -> Collection[str]:
             f"Of them, {len(migration.stale)} have managed fields of versions that are not served: "
             f"move these to {kind.storage}."
         )
+    for version, fields in kind.lost.items():
+        lines.append(
+            f"The objects lose these fields of {version}, as {kind.storage} does not have them "
+            f"and no webhook converts the objects: {', '.join(fields)}."
+        )
     if migration.is_rewriting_needed:
         lines.append(f"Then, leave only {kind.storage} in status.storedVersions.")
     if migration.is_rewriting_needed and migration.migrator is not None:
@@ -113,6 +135,7 @@ def _make_json(migration: Migration, manner: Manner) -> dict[str, Any]:
         "storedVersions": kind.stored,
         "objects": len(migration.records),
         "staleManagers": len(migration.stale),
+        "lostFields": kind.lost,
         "clusterMigrator": migration.migrator.version if migration.migrator else None,
         "result": _get_result(migration, manner),
         "doneBy": migration.done_by,
