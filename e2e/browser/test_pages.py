@@ -42,7 +42,7 @@ def page(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
         yield context.new_page()
 
 
-@pytest.mark.timeout(240)  # it opens all pages, twice each
+@pytest.mark.timeout(600)  # it opens all pages, twice each
 def test_pages_fit_the_window_and_are_readable(page: Page, site: str) -> None:
     faults: list[str] = []
     page.on("pageerror", lambda error: faults.append(f"{page.url}: {error}"))

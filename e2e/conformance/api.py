@@ -23,7 +23,7 @@ TYPES = {
     "strategic": "application/strategic-merge-patch+json",
     "apply": "application/apply-patch+yaml",
 }
-PATIENCE = 10.0  # seconds to wait for what must come
+PATIENCE = 60.0  # seconds to wait for what must come
 ROOTS = {
     **dict.fromkeys(["deployments", "statefulsets"], "/apis/apps/v1"),
     "jobs": "/apis/batch/v1",

@@ -181,7 +181,7 @@ async def ensure_monitors(api: Api) -> None:
     }
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     await api.ensure(path, definition)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             found = await api.request("GET", f"{path}/podmonitors.monitoring.coreos.com")
             conditions = (found.get("status") or {}).get("conditions") or []

@@ -33,7 +33,7 @@ CHANGES = "(?:create|update|delete|field|resume|configmap)"
 """What the names of functions in the examples begin with, if they handle changes, not watch."""
 
 LAST_HANDLED = "kopf.zalando.org/last-handled-configuration"
-PATIENCE = 60.0
+PATIENCE = 120.0
 """In seconds; it is only reached when a test fails."""
 
 
@@ -325,7 +325,7 @@ async def create_namespace(client: Client, namespace: str) -> None:
         )
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", STORIES)
 async def test_example(name: str, cluster: Cluster, client: Client) -> None:
     story, namespace = STORIES[name], f"example-{name}-{os.getpid()}"
@@ -350,7 +350,7 @@ async def test_example(name: str, cluster: Cluster, client: Client) -> None:
     assert code == 0
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 async def test_embedded_example(cluster: Cluster, client: Client) -> None:
     """It is an application of its own, which stops by itself."""
     process = Process(
@@ -367,7 +367,7 @@ async def test_embedded_example(cluster: Cluster, client: Client) -> None:
         assert await process.process.wait() == 0
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 async def test_clusters_example(cluster: Cluster, client: Client, tmp_path: pathlib.Path) -> None:
     """Two names of one cluster: the second is added later, and the first is removed then."""
     namespace = f"example-22-{os.getpid()}"
@@ -399,7 +399,7 @@ async def test_clusters_example(cluster: Cluster, client: Client, tmp_path: path
     assert code == 0
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 async def test_builtins_example(cluster: Cluster, client: Client) -> None:
     """It handles pods and config maps instead of custom resources."""
     namespace = f"example-10-{os.getpid()}"
@@ -429,7 +429,7 @@ async def test_builtins_example(cluster: Cluster, client: Client) -> None:
     assert len([line for line in process.lines if "has the keys" in line]) == 1
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 async def test_website_example(cluster: Cluster, client: Client) -> None:
     """Children are made, kept right, rolled out, and go with their owner; with nothing in vain."""
     namespace, folder = f"example-18-{os.getpid()}", ROOT / "18-website"
@@ -466,7 +466,7 @@ async def test_website_example(cluster: Cluster, client: Client) -> None:
     check_log(process.lines, Story())
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 @pytest.mark.usefixtures("_peerings")
 async def test_f10_peering_example(cluster: Cluster, client: Client) -> None:
     """As it is told in its text: the second operator takes over, then gives it all back."""
@@ -505,7 +505,7 @@ async def test_f10_peering_example(cluster: Cluster, client: Client) -> None:
     assert not [line for line in deployed.lines + debugged.lines if "Traceback" in line]
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 async def test_secret_example(cluster: Cluster, client: Client) -> None:
     """Nothing runs with no secret; new ones are rolled out."""
     namespace, folder = f"example-19-{os.getpid()}", ROOT / "19-secret"
@@ -606,7 +606,7 @@ def check_log(lines: list[str], story: Story) -> None:
     assert all(count == 1 for count in cycles.values()), log
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", sorted(path.parent.name for path in ROOT.glob("*/test_*.py")))
 def test_the_tests_of_examples_pass(name: str, request: pytest.FixtureRequest) -> None:
     """They are run in their folders, as people do who have copied them."""

@@ -144,7 +144,7 @@ async def gateway(cluster: Cluster) -> AsyncIterator[Gateway]:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 # Connections with TLS are closed in the background, and the loops of operators end before that.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("name", EXAMPLES)

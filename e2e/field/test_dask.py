@@ -17,7 +17,7 @@ from e2e.compat.clients import Api
 from .environments import make_environment, run
 from .running import CRDS, Obj, Objects, Process, running
 
-pytestmark = pytest.mark.timeout(150)  # several waits in a row
+pytestmark = pytest.mark.timeout(600)  # several waits in a row
 
 REQUIREMENT = "dask-kubernetes==2026.3.0"
 CONTROLLER = "dask_kubernetes.operator.controller"

@@ -11,7 +11,7 @@ from e2e.clusters import Cluster
 from .environments import make_environment, run
 from .running import Objects, running
 
-pytestmark = pytest.mark.timeout(150)
+pytestmark = pytest.mark.timeout(600)
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "layers"
 LAYERS = {

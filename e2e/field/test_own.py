@@ -13,7 +13,7 @@ from e2e.clusters import Cluster
 from .environments import make_environment
 from .running import CRDS, Obj, Objects, running
 
-pytestmark = pytest.mark.timeout(150)  # several waits in a row
+pytestmark = pytest.mark.timeout(600)  # several waits in a row
 
 OPERATORS = Path(__file__).parent / "operators"
 BACKUPS = "example.com/v1/backups"

@@ -30,7 +30,7 @@ def make_environ(wheels: Path) -> dict[str, str]:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
     ("name", "option"),
     [("website", "--cluster-wide"), ("a-quite-long-name-of-some-project", "--namespaced")],

@@ -24,7 +24,7 @@ from kopf_core.reactor.process.running import operator
 
 pytestmark = pytest.mark.kmock(cls=kmock.RawHandler)
 
-PATIENCE = 30.0
+PATIENCE = 90.0
 """In seconds; it is only reached when a test fails."""
 
 LIST = "/apis/kopf.dev/v1/kopfexamples"

@@ -10,7 +10,7 @@ from e2e.programs import obtain
 
 ALERTS = pathlib.Path(__file__).resolve().parents[2] / "deploy" / "alerts.yaml"
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]  # it takes a minute to build
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]  # it takes a minute to build
 
 
 def check(path: pathlib.Path) -> subprocess.CompletedProcess[str]:

@@ -27,7 +27,7 @@ from kopf_core.intents.registries import OperatorRegistry
 from kopf_core.reactor.life.operator import Operator, OperatorOptions
 from kopf_kits.sandbox import Sandbox
 
-PATIENCE = 45.0  # seconds to wait for what must come: busy machines are slow
+PATIENCE = 120.0  # seconds to wait for what must come: busy machines are slow
 GROUP, VERSION = "e2e.kopf.dev", "v1"
 PREFIX = "kopf.zalando.org/"
 LAST_HANDLED = f"{PREFIX}last-handled-configuration"

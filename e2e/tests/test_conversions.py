@@ -35,7 +35,7 @@ async def kind(world: World, cluster: Cluster) -> AsyncIterator[Kind]:
         yield kind
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 async def test_n8_objects_are_the_same_in_all_versions(kind: Kind) -> None:
     """Also those stored before the conversions were there; also ten at once; also later."""
     world = kind.world
@@ -71,7 +71,7 @@ async def test_n8_objects_are_the_same_in_all_versions(kind: Kind) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 async def test_n10_nothing_is_lost_while_certificates_are_swapped_and_operators_restart(
     world: World, cluster: Cluster, tmp_path: pathlib.Path
 ) -> None:

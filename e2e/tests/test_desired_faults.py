@@ -80,7 +80,7 @@ REQUESTS = 4
 """How many requests an undisturbed pass makes: three children, and the status."""
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("status", [403, 409, 422, 429, 500, 0])
 async def test_h2_refusals_at_any_request(world: World, gateway: Gateway, status: int) -> None:
     """No reply at all is the status 0."""
@@ -99,7 +99,7 @@ async def test_h2_refusals_at_any_request(world: World, gateway: Gateway, status
         assert left[0] < 0
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 async def test_h2_owners_edited_at_any_request(world: World, gateway: Gateway) -> None:
     for number in range(REQUESTS):
         name, left = f"n{number}", [number]
@@ -115,7 +115,7 @@ async def test_h2_owners_edited_at_any_request(world: World, gateway: Gateway) -
         await check_end(world, gateway, name, "2")
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 async def test_h2_owners_deleted_at_any_request(world: World, gateway: Gateway) -> None:
     """Nothing hangs, and nothing is done for them anymore; the operator serves others."""
     for number in range(REQUESTS):
@@ -139,7 +139,7 @@ async def test_h2_owners_deleted_at_any_request(world: World, gateway: Gateway) 
     )
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 async def test_h2_children_edited_deleted_and_taken_over(world: World, gateway: Gateway) -> None:
     path = f"/api/v1/namespaces/{world.namespace}/configmaps"
     await world.create({"names": CHILDREN, "x": "1"})

@@ -22,7 +22,7 @@ from kopf_core.intents.registries import OperatorRegistry
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/{}/leases/shared"
 DURATION, DEADLINE, PERIOD = 5, 4, 0.5
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 pytestmark = pytest.mark.long  # it lives through the lifetimes of real leases
 
@@ -112,7 +112,7 @@ async def until_following(operator: Any, holder: str) -> None:
     assert not operator.leadership.is_leading
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 async def test_i_client_go_and_ours_respect_each_other(world: World, binary: pathlib.Path) -> None:
     async with Gopher(binary, world, "go-1") as gopher:
         await gopher.until("leading")

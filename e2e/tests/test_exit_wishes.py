@@ -14,7 +14,7 @@ __all__ = ["start"]
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="The codes of exits differ."),
-    pytest.mark.timeout(600),  # each of the many processes can be slow to start
+    pytest.mark.timeout(1200),  # each of the many processes can be slow to start
 ]
 
 ASKING = {

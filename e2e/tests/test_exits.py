@@ -19,7 +19,7 @@ from e2e.tests.harness import GROUP, get_essence, get_progress
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="There are no such signals."),
-    pytest.mark.timeout(600),  # each of the many processes can be slow to start
+    pytest.mark.timeout(1200),  # each of the many processes can be slow to start
 ]
 
 FOREVER = 120.0  # seconds: it is not what is tested, only the limit for broken operators

@@ -53,7 +53,7 @@ for id in "abc":
     make(id)
 """
 
-PATIENCE = 50
+PATIENCE = 120
 """In seconds: processes start slowly when the machine is busy."""
 
 
@@ -70,7 +70,7 @@ def read(folder):
 
 async def until_exists(path):
     """Files are the only way to see what happens in another process."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await asyncio.to_thread(_wait_for_file, path)
 
 

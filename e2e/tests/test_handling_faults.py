@@ -212,7 +212,7 @@ async def test_b10_conflicts_of_finalizers_are_retried_until_done(faulty):
 
 async def _until_hits(world, fault, hits):
     """Wait until the fault has hit that many requests, all of which are answered."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         answered = 0
         while fault.hits < hits:
             answered += 1

@@ -26,7 +26,7 @@ from e2e.tests.proxies import Proxy
 
 DURATION, DEADLINE, PERIOD = 8.0, 6.0, 0.5
 SUSPENSION = float(os.environ.get("SUSPENSION", 2.5 * DURATION))  # seconds: for several leases
-PATIENCE = 60.0
+PATIENCE = 120.0
 OBJECTS = 300
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/{}/leases/the-lease"
 
@@ -367,7 +367,7 @@ def check_warm(notes: list[Note], term: Note) -> None:
     assert not [note for note in mine[:first] if note.what == "response" and note.is_listing]
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 async def test_i_three_operators_act_as_one_whatever_happens_to_the_leader(stage: Stage) -> None:
     await stage.start(*stage.replicas[:1])
     await stage.get_leader()

@@ -197,7 +197,7 @@ def run(path: str) -> Iterator[None]:
 
 @pytest.mark.long
 @CLOSED_LATER
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_n4_each_absent_rule_is_named_at_the_start(
     world, documents, path, messages, tmp_path, monkeypatch
 ):
@@ -216,7 +216,7 @@ def test_n4_each_absent_rule_is_named_at_the_start(
 
 
 @CLOSED_LATER
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("documents", ["01-minimal"], indirect=True)
 def test_n4_rights_in_one_namespace_are_missing_in_the_whole_cluster(
     world, documents, path, messages, tmp_path, monkeypatch
@@ -256,7 +256,7 @@ async def clean_up_in_namespace(client: Client) -> None:
 
 @pytest.mark.long
 @CLOSED_LATER
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_n4_least_role_is_enough(world, documents, path, messages, tmp_path, monkeypatch):
     monkeypatch.setenv("KUBECONFIG", str(world.account))
     world.permit(documents, tmp_path)
@@ -325,7 +325,7 @@ async def forget_typed(client: Client) -> None:
 
 @pytest.mark.long
 @CLOSED_LATER
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_n4_least_role_applies_definitions_and_each_absent_rule_is_named(
     world, tmp_path, monkeypatch
 ):

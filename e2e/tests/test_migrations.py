@@ -25,7 +25,7 @@ GATE = "StorageVersionMigrator=true"
 API = "storagemigration.k8s.io/v1beta1"
 REQUESTS = f"/apis/{API}/storageversionmigrations"
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 
 @contextlib.asynccontextmanager

@@ -97,7 +97,7 @@ async def test_o_every_change_is_handled_though_processes_are_killed(world, tmp_
         for name in names:
             await world.until_handled(name, {"n": ROUNDS})
         process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             assert await process.wait() == 0
     lines = read(tmp_path)
     assert not find_overlaps(lines, killed)
@@ -147,7 +147,7 @@ async def test_o_webhooks_stay_when_their_process_is_killed_and_are_served_again
         os.kill(int(former), signal.SIGKILL)
         _, answers = await until_served(former)
         process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             assert await process.wait() == 0
     assert {answer.status for answer in answers} == {500}
     answer = await ask()

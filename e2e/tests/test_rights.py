@@ -119,7 +119,7 @@ def describe_denial(verb: str, url: str) -> str:
     return f'cannot {verb} resource "{plural}" in API group "kopf.dev" {where}'
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 @SCOPES
 @pytest.mark.parametrize("verb", ["list", "watch", "patch"])
 async def test_b3_b4_absent_rights_to_peerings_are_named_once_and_recovered_from(
@@ -201,7 +201,7 @@ async def until_judged(world: World) -> None:
             await asyncio.sleep(0.1)  # nobody tells when an API server has noticed the webhooks
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("account", ["cluster-wide"], indirect=True)
 @pytest.mark.parametrize("verb", ["create", "patch"])
 async def test_b4_absent_rights_to_webhooks_are_named_once_and_recovered_from(

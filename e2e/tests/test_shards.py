@@ -166,7 +166,7 @@ class Stage:
 
     async def finish(self, process: asyncio.subprocess.Process) -> None:
         process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             assert await process.wait() == 0
 
 

@@ -53,7 +53,7 @@ def _connect(cluster: Cluster, namespace: str) -> World:
 
 
 async def _until_served(world: World, name: str) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             found = await world.request("GET", f"{CRDS}/{name}")
             conditions = found.get("status", {}).get("conditions") or []

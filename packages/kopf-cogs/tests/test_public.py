@@ -233,7 +233,7 @@ async def test_example_of_readme(tmp_path):
         stderr=asyncio.subprocess.PIPE,
     )
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             stdout, stderr = await process.communicate()
     finally:
         server.close()

@@ -11,7 +11,7 @@ import kopf
 from kopf_kits.sandbox import Sandbox
 
 GROUP = "example.com"
-PATIENCE = 30.0
+PATIENCE = 90.0
 """In seconds; it is only reached when a test fails."""
 
 

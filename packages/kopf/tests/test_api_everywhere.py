@@ -16,7 +16,7 @@ import kopf
 from kopf.testing import Connected, Sandbox, SandboxThread
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
-PATIENCE = 60.0
+PATIENCE = 120.0
 """In seconds; it is only reached when a test fails."""
 
 PARENT = {

@@ -10,7 +10,7 @@ from pathlib import Path
 from kopf.testing import Sandbox
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "layers"
-PATIENCE = 60.0
+PATIENCE = 120.0
 """In seconds; it is only reached when a test fails."""
 
 

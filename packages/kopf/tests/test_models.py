@@ -95,7 +95,7 @@ class Calls(list[Any]):
         self._changed.set()
 
     async def until(self, check: Callable[[list[Any]], object]) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not check(self):
                 self._changed.clear()
                 await self._changed.wait()

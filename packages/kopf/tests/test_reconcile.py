@@ -12,7 +12,7 @@ from kopf_kits.sandbox import Sandbox
 
 GROUP = "example.com"
 WEBSITES = f"websites.{GROUP}"
-PATIENCE = 30.0
+PATIENCE = 90.0
 """In seconds; it is only reached when a test fails."""
 
 CRD = {

@@ -74,7 +74,7 @@ def test_operator_that_fails(kopf_sandbox, kopf_operator):
 """
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_q_fixtures_need_no_imports(tmp_path: Path) -> None:
     (tmp_path / "test_plugged.py").write_text(PLUGGED)
     done = subprocess.run(
@@ -106,7 +106,7 @@ def test_operator_that_fails_at_once(kopf_sandbox, kopf_operator):
 """
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_q_tests_do_not_wait_for_operators_that_have_failed(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text(BROKEN)
     (tmp_path / "test_waiting.py").write_text(WAITING)

@@ -22,7 +22,7 @@ CHECKERS = {
 
 pytestmark = [
     pytest.mark.long,
-    pytest.mark.timeout(300),  # they go through all the packages when they have no cache yet
+    pytest.mark.timeout(900),  # they go through all the packages when they have no cache yet
     pytest.mark.skipif(sys.platform == "win32", reason="the paths are parsed by colons"),
 ]
 

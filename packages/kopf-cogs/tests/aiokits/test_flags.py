@@ -43,7 +43,7 @@ async def test_waiting(flag):
 
 async def test_waiting_for_what_is_raised(flag):
     raise_flag(flag)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await wait_flag(flag)
 
 

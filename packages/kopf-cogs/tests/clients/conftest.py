@@ -111,7 +111,7 @@ class ScriptedServer:
 
     async def until(self, predicate: Callable[[list[Request]], object]) -> None:
         """Wait for the requests."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not predicate(self.requests):
                 self._changed.clear()
                 await self._changed.wait()
@@ -250,7 +250,7 @@ class CollectingSink:
 
     async def until(self, *events: tuple[Any, str]) -> None:
         """Wait for exactly these events, in this order, since the last wait."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(self.events) < len(events):
                 self._changed.clear()
                 await self._changed.wait()

@@ -58,7 +58,7 @@ async def test_k22_files_of_tokens_are_read_again_ahead_of_refusals(
     server.script(server.reply({}), server.reply({}))
     await client.get("/path")
     path.write_text("new\n")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while client.vault.select().info.token != "new":
             clock.advance(1)
             await asyncio.sleep(0)
@@ -88,12 +88,12 @@ async def test_k22_reflectors_wait_for_tokens_that_come_late(
     reflector = Reflector(client, resource, "ns", sink=sink)
     reflecting = background(reflector.run())
     await sink.until(("LISTED", ""))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not (reflecting.done() or "credentials" in (reflector.complaint or "")):
             clock.advance(SETTLING)
             await asyncio.sleep(0)
     path.write_text("new\n")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not (reflecting.done() or ("ADDED", "a") in sink.events):
             clock.advance(SETTLING)
             await asyncio.sleep(0)
@@ -108,7 +108,7 @@ async def test_k22_tokens_refused_by_mistake_are_tried_again(
     stream = server.stream(event("ADDED", "a", 11), server.HANG)
     server.script(listed(rv=10), server.error(401), stream)
     reflecting = background(Reflector(client, resource, "ns", sink=sink).run())
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not (reflecting.done() or ("ADDED", "a") in sink.events):
             clock.advance(SETTLING)
             await asyncio.sleep(0)

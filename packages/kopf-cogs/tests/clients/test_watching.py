@@ -145,6 +145,6 @@ async def test_streams_are_closed_on_errors(server, client, settings):
             on_open=lambda: None,
             on_batch=on_batch,
         )
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while server._tasks:  # noqa: ASYNC110 -- the server sees the disconnection
             await asyncio.sleep(0)

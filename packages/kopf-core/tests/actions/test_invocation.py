@@ -47,7 +47,7 @@ class Async:
 
 
 async def call(fn, *args, executor=None, **kwargs):
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         return await invoke(fn, *args, kwargs=kwargs, is_async=is_async_fn(fn), executor=executor)
 
 

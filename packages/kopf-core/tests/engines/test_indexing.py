@@ -161,6 +161,7 @@ async def test_k4_one_thread_at_a_time_runs_a_function_for_an_object(garden, mon
         for n in range(1, 5):
             seen = await garden.see(spec={"n": n})
         assert calls == [0]
+        monkeypatch.setattr(indexing, "PATIENCE", 60)
     finally:
         gate.set()
     await until(lambda: dump(seen) == {None: [4]})

@@ -54,7 +54,7 @@ class FakeClient:
             raise self.patch_error
 
     async def until(self, check):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not check():
                 self.changed.clear()
                 await self.changed.wait()

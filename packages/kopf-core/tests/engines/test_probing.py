@@ -202,7 +202,7 @@ async def test_k18_half_open_requests_are_limited_in_number(serve, monkeypatch):
         for _ in range(20):
             opened.append(await asyncio.open_connection("127.0.0.1", port))
             opened[-1][1].write(b"GET /healthz HTTP/1.1\r\nHost: ")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             for reader, _ in opened[:15]:
                 assert await reader.read() == b""
             assert (await get())[0] == 200
@@ -219,7 +219,7 @@ async def test_k18_half_open_requests_are_limited_in_time(serve, monkeypatch, da
         assert (await get())[0] == 200
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(data)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             try:
                 assert await reader.read() == b""
             except ConnectionResetError:  # it was closed before it had read all of the data
@@ -243,7 +243,7 @@ async def test_k18_requests_sent_ahead_are_not_answered(serve):
         assert (await get())[0] == 200
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n" * 10)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             assert (await reader.read()).count(b"HTTP/1.1") == 1
         writer.close()
 
@@ -261,7 +261,7 @@ async def test_k18_hanging_probes_do_not_hold_all_places(serve, registry, monkey
     async with serve(port=port) as get:
         assert (await get("/else"))[0] == 404
         opened = [await send_probe(port) for _ in range(20)]
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             for reader, _ in opened[:15]:
                 assert await reader.read() == b""
             assert (await get("/else"))[0] == 404
@@ -289,7 +289,7 @@ async def test_k18_probes_of_the_same_time_share_one_call_of_the_handlers(serve,
         writer.transport.abort()
         await quiet()
         gate.set()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             assert await asking == (200, "{}")
     assert calls == ["begun", "ended"]
 
@@ -310,5 +310,5 @@ async def test_k18_handlers_are_stopped_when_nobody_waits_for_them(serve, regist
         _, writer = await send_probe(port)
         await quiet()
         writer.transport.abort()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await stopped.wait()

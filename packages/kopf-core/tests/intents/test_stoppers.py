@@ -70,13 +70,13 @@ async def test_waiting_in_the_loop_ends_when_stopped(stopper):
     await asyncio.sleep(0)
     assert not any(task.done() for task in tasks)
     stopper.set(DELETED)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         assert await asyncio.gather(*tasks) == [checker] * 3
 
 
 async def test_waiting_in_the_loop_ends_at_once_when_already_stopped(stopper):
     stopper.set(DELETED)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         assert await stopper.async_checker.wait(999)
 
 

@@ -98,7 +98,7 @@ class Journal(list[Any]):
 
     async def until(self, check: Callable[["Journal"], object]) -> None:
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 while not check(self):
                     self._changed.clear()
                     await self._changed.wait()
@@ -151,7 +151,7 @@ def operate(
             yield operator
         finally:
             operator.stop()
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 await task
 
     return operate

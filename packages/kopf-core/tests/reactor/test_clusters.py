@@ -103,7 +103,7 @@ def serve(registry, settings):
             yield fleet
         finally:
             fleet.stop()
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 await task
 
     return serve

@@ -104,7 +104,7 @@ async def test_stores_are_kept_while_somebody_reads_them(pool, cluster, journal)
     assert pool.find_store(ALL) is None
     store = pool.acquire_store(ALL)
     assert pool.acquire_store(ALL) is store is pool.find_store(ALL)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await store.wait_synced()
     assert store.find("default", "a") is not None
     await pool.release_store(ALL)
@@ -123,7 +123,7 @@ async def test_selected_objects_only(pool, cluster, journal) -> None:
     )
     await cluster.create("b")
     store = pool.acquire_store(StreamKey(KEX, "default", "x=y"))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await store.wait_synced()
     assert [body["metadata"]["name"] for body in store.values()] == ["a"]
 
@@ -173,7 +173,7 @@ async def test_r16_streams_that_do_not_end_do_not_hold_the_stop(pool, cluster, j
     stubborn = Stubborn(journal)
     pool.subscribe(ALL, stubborn)
     await journal.until(lambda calls: "DRAINING" in calls)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await pool.stop(0)
     stubborn.released.set()
     assert [line for line in logged() if "do not end" in line] == [

@@ -20,7 +20,7 @@ def is_handled(body: Any) -> bool:
 
 
 async def until(check: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not check():  # noqa: ASYNC110
             await asyncio.sleep(0)
 

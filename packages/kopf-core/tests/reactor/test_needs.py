@@ -186,7 +186,7 @@ async def test_k30_rights_for_one_lease_are_enough_for_that_lease(
         [role] = await look(operate, logged, namespaces=["default"])
         assert [*map(get_named, role["rules"])] == [("leases", ["other"], ["get", "update"])]
     else:
-        async with operate(namespaces=["default"]), asyncio.timeout(30):
+        async with operate(namespaces=["default"]), asyncio.timeout(60):
             await cluster.sandbox.journal.wait("POST", RULES, count=2)
             await cluster.sandbox.journal.wait("PUT", "*/leases/default")
         assert not [text for text in logged(logging.WARNING) if LINE in text]
@@ -196,7 +196,7 @@ async def test_k30_rights_for_one_lease_are_enough_for_that_lease(
 async def test_k30_nothing_is_said_if_nothing_can_be_known(cluster, operate, logged, settings):
     settings.leasing.name = None
     cluster.sandbox.faults.fail(404, method="POST", path=RULES)
-    async with operate(clusterwide=True), asyncio.timeout(30):
+    async with operate(clusterwide=True), asyncio.timeout(60):
         await cluster.sandbox.journal.wait("POST", RULES)
         await cluster.create("one")
         await cluster.sandbox.journal.wait("GET", "*/secrets", count=2)
@@ -207,7 +207,7 @@ async def test_k30_nothing_is_said_if_nothing_can_be_known(cluster, operate, log
 @pytest.mark.usefixtures("declare")
 async def test_k30_it_is_one_request_if_everything_is_granted(cluster, operate, logged, settings):
     settings.leasing.name = None  # it would be one more, for its namespace
-    async with operate(clusterwide=True), asyncio.timeout(30):
+    async with operate(clusterwide=True), asyncio.timeout(60):
         await cluster.sandbox.journal.wait("POST", RULES)
         await cluster.create("one")
         await cluster.sandbox.journal.wait("GET", "*/secrets", count=2)

@@ -112,7 +112,7 @@ async def test_pauses_last_until_all_their_reasons_are_over(
         await journal.until(lambda calls: "a" in calls)
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", [1])
 async def test_e_200_random_pauses_lose_nothing_and_repeat_nothing(
     cluster, operate, registry, settings, journal, seed
@@ -210,7 +210,7 @@ async def test_indices_are_as_of_now_when_handlers_go_on_after_cold_pauses(
         await cluster.patch("a", n=1)
         fault = cluster.sandbox.faults.hang(method="GET", path="*/configmaps*")
         operator.resume()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await cluster.sandbox.journal.arrived("GET", "*/configmaps*", count=3)
             await cluster.sandbox.journal.arrived("GET", "*/kopfexamples", count=4)
         for _ in range(100):
@@ -295,7 +295,7 @@ async def test_k14_results_of_threads_are_kept_in_pauses_and_judged_after_them(
             await operator.pause("test", is_cold=True)  # nobody waits for the thread anymore
             before = await cluster.get("one")
             release.set()
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 while not operator.handling.orchestrator.is_idle:  # noqa: ASYNC110
                     await asyncio.sleep(0)
             assert await cluster.get("one") == before

@@ -25,7 +25,7 @@ from kopf_core.reactor.life.operator import Operator, OperatorOptions
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 MERGE = "application/merge-patch+json"
-PATIENCE = 30.0
+PATIENCE = 90.0
 
 
 def make_definition(kind: str, group: str = "kopf.dev", **version: Any) -> dict[str, Any]:

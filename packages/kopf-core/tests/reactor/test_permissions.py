@@ -76,7 +76,7 @@ async def test_r37_all_that_is_missing_is_told_at_the_first_refused_patch(
 
 async def until_patched_in_vain(requests: Any, *names: str) -> None:
     for name in names:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await requests.wait("PATCH", f"*/{name}", count=2)
 
 
@@ -165,7 +165,7 @@ async def test_b3_definitions_are_watched_as_soon_as_it_is_permitted(
     async with operate():
         await cluster.create("a")
         await journal.until(lambda calls: "v1" in calls)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await cluster.sandbox.journal.wait("GET", crds, count=3)
         fault.release()
         await cluster.redefine(make_definition("v2", "v1"))
@@ -190,7 +190,7 @@ async def test_b3_namespaces_are_matched_as_soon_as_they_are_permitted(
 
     await cluster.create("a")
     async with operate(namespaces=["exact", "def*"]):
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await cluster.sandbox.journal.wait("GET", "*/namespaces", count=3)
             await cluster.sandbox.journal.wait("GET", "*/namespaces/exact/kopfexamples")
         assert not journal
@@ -229,7 +229,7 @@ async def test_b3_forbidden_discovery_is_told_once(cluster, operate, registry, j
         for path in ("/api", "/apis")
     ]
     async with operate():
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await cluster.sandbox.journal.wait("GET", "/api", count=3)
             await cluster.sandbox.journal.wait("GET", "/apis", count=3)
         for fault in faults:

@@ -60,7 +60,7 @@ class Recorder:
         return response or DONE
 
     async def until(self, predicate):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not predicate():
                 self.changed.clear()
                 await self.changed.wait()
@@ -353,7 +353,7 @@ async def test_the_latest_state_is_kept_between_delays(make_queue):
     queue = WorkQueue(process)
     queue.reach(Gate.OPEN)
     queue.put("a", event(5))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await done.wait()
     await queue.close(1)
     assert seen == ["5"]
@@ -726,7 +726,7 @@ async def test_e_two_turns_of_one_object_are_impossible_whatever_is_stopped(stop
     await settle()
     assert (active, turns) == (1, 1)
     gate.set()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await finished.wait()
     assert peak == 1
     for queue in queues:

@@ -519,7 +519,7 @@ async def test_o_moving_shards_lose_and_double_nothing_while_everything_changes(
 
 async def _settle(cluster: Any, names: set[str], doomed: set[str], work: Work) -> None:
     """Wait until the last state of each object is handled, and the deleted ones are gone."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             listed = await cluster.client.get(KEXES)
             there = {one["metadata"]["name"]: one["spec"].get("x") for one in listed["items"]}

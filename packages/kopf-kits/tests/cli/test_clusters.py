@@ -13,7 +13,7 @@ import pytest
 from kopf_kits.sandbox import SandboxThread
 
 pytestmark = [
-    pytest.mark.timeout(120),
+    pytest.mark.timeout(600),
     pytest.mark.skipif(sys.platform == "win32", reason="There are no such signals."),
 ]
 

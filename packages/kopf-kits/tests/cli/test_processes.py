@@ -23,7 +23,7 @@ from kopf_kits.cli.groups import main
 from kopf_kits.sandbox import Entry, SandboxThread
 
 pytestmark = [
-    pytest.mark.timeout(120),
+    pytest.mark.timeout(600),
     pytest.mark.skipif(sys.platform == "win32", reason="There are no such signals."),
 ]
 

@@ -84,7 +84,7 @@ def write(path: Path, text: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_changes_are_reloaded_and_mistakes_are_survived(
     tmp_path: Path, signum: signal.Signals
@@ -137,7 +137,7 @@ def read_fields(lines: list[str]) -> set[str]:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 def test_changed_definitions_are_applied_again_unless_they_break_something(tmp_path: Path) -> None:
     path = tmp_path / "handlers.py"
     one, two = MODEL.format(fields="a: int = 1"), MODEL.format(fields="a: int = 1; b: int = 2")
@@ -162,7 +162,7 @@ def test_changed_definitions_are_applied_again_unless_they_break_something(tmp_p
 
 
 @pytest.mark.long
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 def test_stopping_is_quiet_when_there_is_nothing_to_run(tmp_path: Path) -> None:
     path = tmp_path / "handlers.py"
     with running(path) as process:
@@ -288,7 +288,7 @@ __main__.start()
 
 
 @pytest.mark.long
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 def test_next_process_is_prepared_before_the_change(tmp_path: Path) -> None:
     path = tmp_path / "handlers.py"
     write(path, OPERATOR.format(title="the first", extra=""))

@@ -12,7 +12,6 @@ from kopf_kits.cli import processes
 from kopf_kits.cli.processes import Supervisor
 
 pytestmark = [
-    pytest.mark.timeout(60),
     pytest.mark.skipif(sys.platform != "linux", reason="There are no such signals."),
 ]
 

@@ -15,7 +15,7 @@ ec = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ec")
 
 OBJECTS = "/apis/kopf.dev/v1/namespaces/default/kopfexamples"
 CONFIGS = "/apis/admissionregistration.k8s.io/v1"
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 
 class Hooks:

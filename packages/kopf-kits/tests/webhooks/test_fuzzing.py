@@ -181,7 +181,7 @@ async def test_g2_failures_to_parse_are_quiet(
     parts = urllib.parse.urlsplit(insecure.url)
     reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
     writer.write(b"POST http://[::1/ HTTP/1.1\r\n\r\n")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         assert await reader.read() == b""
     writer.close()
     assert caplog.records == []
@@ -218,7 +218,7 @@ async def test_g2_those_who_only_connect_give_way(
             opened.append(await asyncio.open_connection(parts.hostname, parts.port))
             if n % 2:
                 opened[-1][1].write(data)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             for reader, _ in opened[:15]:  # the first ones are closed, the last ones are kept
                 assert await reader.read() == b""
             async with session.post(served.url, json=REVIEW, ssl=False) as response:
@@ -389,7 +389,7 @@ async def test_g2_connections_are_closed_after_refusals(insecure: Served) -> Non
     parts = urllib.parse.urlsplit(insecure.url)
     reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
     writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nnull")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         assert (await reader.read()).startswith(b"HTTP/1.1 400 ")
     writer.close()
 

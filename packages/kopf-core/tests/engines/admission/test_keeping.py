@@ -23,7 +23,7 @@ from kopf_core.intents.webhooks import WebhookType
 
 NAME = "auto.kopf.dev"
 URL = VALIDATING_WEBHOOK.get_url(name=NAME)
-PATIENCE = 30.0
+PATIENCE = 90.0
 GROUP = "admissionregistration.k8s.io"
 DENIAL = (
     'User "me" cannot {} resource "validatingwebhookconfigurations" '

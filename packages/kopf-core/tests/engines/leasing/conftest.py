@@ -50,7 +50,7 @@ class Server:
         return await self._serve("PUT", body, self._update)
 
     async def until(self, check: Callable[[], object]) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not check():
                 self._changed.clear()
                 await self._changed.wait()
@@ -161,7 +161,7 @@ class Candidate:
     async def running(self) -> AsyncIterator["Candidate"]:
         self.task = task = asyncio.create_task(self.elector.run())
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 yield self
         finally:
             task.cancel()
