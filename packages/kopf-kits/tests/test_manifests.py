@@ -1,5 +1,6 @@
 """Reading manifests and applying them to a cluster."""
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -45,6 +46,22 @@ async def test_applied_again_it_updates(sandbox: Sandbox, client: Client, tmp_pa
     (tmp_path / "two.yaml").write_text(OBJ % "v2")
     await apply_manifests(client, [CRD, tmp_path / "one.yaml", tmp_path / "two.yaml"])
     assert (await sandbox.get("kex", "a"))["spec"] == {"field": "v2"}
+
+
+async def test_exported_objects_are_applied_without_what_the_server_has_set(
+    sandbox: Sandbox, client: Client, tmp_path: Path
+) -> None:
+    path = tmp_path / "obj.yaml"
+    path.write_text(OBJ % "v1")
+    await apply_manifests(client, [CRD, path])
+    exported = await sandbox.get("kex", "a")
+    assert {"resourceVersion", "uid", "managedFields"} <= exported["metadata"].keys()
+    await sandbox.delete("kex", "a")
+    path.write_text(json.dumps(exported))
+    await apply_manifests(client, [path])
+    applied = await sandbox.get("kex", "a")
+    assert applied["spec"] == {"field": "v1"}
+    assert applied["metadata"]["uid"] != exported["metadata"]["uid"]
 
 
 async def test_generated_names_are_created_every_time(

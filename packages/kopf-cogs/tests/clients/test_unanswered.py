@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import math
+from types import SimpleNamespace
 
 import pytest
 
@@ -103,3 +105,16 @@ async def test_answered_requests_are_forgotten(server, client, clock, told, back
     clock.advance(20)  # not as long as the previous one
     assert "for 20 seconds, still waiting: GET /3." in (await told.get())[1]
     assert told.empty()
+
+
+async def test_a_blocked_loop_does_not_blame_the_server(clock, told):
+    call = SimpleNamespace(method="GET", url="/1")
+    requests = unanswered.Unanswered(clock, logging.getLogger("kopf_cogs.clients.session"))
+    requests.begin(call)
+    clock.advance(25)
+    requests._check(-math.inf)
+    assert told.empty()
+    requests._check(math.inf)
+    assert "for 25 seconds, still waiting: GET /1." in (await told.get())[1]
+    requests.end(call)
+    requests.close()

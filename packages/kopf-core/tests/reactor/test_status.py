@@ -467,6 +467,27 @@ async def test_i_leaders_and_followers_are_ready_and_a_lost_lease_is_seen_at_onc
         assert (await get("/livez"))[0] == 200
 
 
+async def test_i_a_former_leader_is_ready_even_if_it_cannot_list_the_objects_again(
+    cluster, operate, registry, settings, get, clock
+):
+    """It serves webhooks as all other followers do."""
+    settings.leasing.name, settings.leasing.namespace = "op", "default"
+    settings.leasing.retry_period = 5
+    on.event("kopfexamples", registry=registry)(lambda **_: None)
+    url = "/apis/coordination.k8s.io/v1/namespaces/default/leases/op"
+    spec = {"holderIdentity": "other", "leaseDurationSeconds": 999999, "renewTime": None}
+    async with operate(clock=clock) as operator:
+        await until_ready(get)
+        fault = cluster.sandbox.faults.fail(503, path="*/kopfexamples*")
+        patch = "application/merge-patch+json"
+        await cluster.client.patch(url, {"spec": spec}, content_type=patch)
+        clock.advance(5)
+        await until(lambda: operator.is_paused and fault.hits)
+        [informer] = operator.handling.pool.informers.values()
+        assert not informer.is_listed
+        assert (await get("/readyz"))[0] == 200
+
+
 async def test_i_a_suspended_leader_does_not_say_that_it_leads(
     cluster, operate, registry, settings, get, clock
 ):

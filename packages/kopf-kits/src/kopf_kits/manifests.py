@@ -27,6 +27,16 @@ ATTEMPTS = 200
 MAX_LINES = 10
 """How many objects are told one by one when they are applied."""
 
+_OF_THE_SERVER = {
+    "creationTimestamp",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+}
+"""What an object has if it is exported from a cluster: it cannot be applied with that."""
+
 _DEFINITION = ("apiextensions.k8s.io", "CustomResourceDefinition")
 _NAMESPACE = ("", "Namespace")
 
@@ -80,7 +90,8 @@ async def apply_manifests(client: Client, paths: Iterable[pathlib.Path]) -> list
     """Create or update the objects from the files, as ``kubectl apply --server-side`` does.
 
     The order is of the files, except that namespaces and custom resource definitions go first:
-    all other objects can need them.
+    all other objects can need them. What the server has set in exported objects is left out,
+    such as ``metadata.uid``.
 
     Returns their names for people, such as ``kopfexample/kopf-example-1``.
     Raises :class:`ManifestError` if something cannot be read or is refused by the API.
@@ -153,6 +164,8 @@ def _explain_absence(kind: Kind, defined: Collection[Kind]) -> str:
 
 async def _apply(client: Client, resource: Resource, obj: dict[str, Any]) -> None:
     metadata = obj.get("metadata") or {}
+    metadata = {name: value for name, value in metadata.items() if name not in _OF_THE_SERVER}
+    obj = {**obj, "metadata": metadata}
     namespace = (metadata.get("namespace") or "default") if resource.namespaced else None
     if not metadata.get("name"):
         await client.post(resource.get_url(namespace=namespace), obj)

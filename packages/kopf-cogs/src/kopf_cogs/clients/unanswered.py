@@ -19,6 +19,9 @@ PATIENCE = 20.0
 TICK = 1.0
 """How often (in seconds) it is checked, while there are any requests."""
 
+LATENESS = 1.0
+"""How late (in seconds) a check is if this process is the one that does not answer."""
+
 
 class Call(Protocol):
     """A request, as it is sent."""
@@ -46,7 +49,7 @@ class Unanswered:
         """The request is being sent."""
         self._calls[id(call)] = (call, self._clock.monotonic())
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(TICK, self._check)
+            self._schedule()
 
     def end(self, call: Call) -> None:
         """It is answered, or is over in any other way."""
@@ -57,11 +60,18 @@ class Unanswered:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _check(self) -> None:
+    def _schedule(self) -> None:
+        loop = asyncio.get_running_loop()
+        due = loop.time() + TICK
+        self._timer = loop.call_at(due, self._check, due)
+
+    def _check(self, due: float) -> None:
         self._timer = None
         if not self._calls:
             return
-        self._timer = asyncio.get_running_loop().call_later(TICK, self._check)
+        self._schedule()
+        if asyncio.get_running_loop().time() - due > LATENESS:
+            return  # the answers can be there, but are not read yet
         oldest, since = next(iter(self._calls.values()))
         if since >= self._told_at:  # it is another story
             self._patience = PATIENCE

@@ -5,11 +5,13 @@ import textwrap
 
 import pytest
 
+from kopf_cogs.clients import unanswered
 from kopf_cogs.structs.credentials import LoginError
 from kopf_core.actions.errors import PermanentError
 from kopf_core.intents import decorators as on
 from kopf_core.intents.registries import OperatorRegistry
 from kopf_kits.cli.controls import CLIControls
+from kopf_kits.cli.duty import options
 
 PREFIX = "kopf.zalando.org/"
 FINALIZER = f"{PREFIX}KopfFinalizerMarker"
@@ -369,3 +371,14 @@ def test_i_login_handlers_are_explained_if_the_kubeconfig_is_right(world, invoke
     result = invoke_with(CLIControls(registry=registry), "objects", "kex")
     assert result.output == ""
     assert str(result.exception) == "Cannot log in to the cluster: the token is over"
+
+
+def test_people_are_told_of_a_silent_api(world, invoke, monkeypatch):
+    monkeypatch.setattr(unanswered, "PATIENCE", 0.01)
+    monkeypatch.setattr(unanswered, "TICK", 0.01)
+    monkeypatch.setattr(options, "BACKOFFS", ())
+    monkeypatch.setattr(options, "TIMEOUT", 1.0)
+    with world.sandbox.faults.hang(path="*/kopfexamples*"):
+        result = invoke("objects", "kopfexamples")
+    assert result.exit_code == 1
+    assert "The API has not answered for 0 seconds, still waiting: GET /apis/" in result.stderr

@@ -28,15 +28,20 @@ Exposition = Callable[[Snapshot, str], tuple[bytes, str]]
 PERIOD = 1.0
 """How often (in seconds) the pulse is measured."""
 
+REMEMBERED = 60.0
+"""For how long (in seconds) a lag is shown: it is over before anybody can ask for it."""
+
 
 class Pulse:
     """Measures the lag of the loop it is started in, until it is stopped.
 
-    With each beat, the source looks at what can only be noted regularly.
+    ``lag`` is the largest one of the last minute. With each beat, the source looks at what can
+    only be noted regularly.
     """
 
     def __init__(self, source: StatusSource) -> None:
         self.lag = 0.0
+        self._until = 0.0
         self._source = source
         self._loop = asyncio.get_running_loop()
         self._handle: asyncio.TimerHandle | None = None
@@ -54,7 +59,10 @@ class Pulse:
         self._handle = self._loop.call_at(due, self._beat, due)
 
     def _beat(self, due: float) -> None:
-        self.lag = max(0.0, self._loop.time() - due)
+        now = self._loop.time()
+        lag = max(0.0, now - due)
+        if lag >= self.lag or now >= self._until:
+            self.lag, self._until = lag, now + REMEMBERED
         self._source.look()
         self._schedule()
 

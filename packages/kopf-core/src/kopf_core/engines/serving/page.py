@@ -171,8 +171,8 @@ def _describe(snapshot: Snapshot) -> str:
     leader = "" if lease is None else f", the leader is {lease.holder or 'nobody'}"
     return (
         f"Version {snapshot.version}, for {snapshot.uptime:.0f} s, at {snapshot.time}{leader}. "
-        f"The event loop is late by {snapshot.loop_lag * 1000:.0f} ms. Kubernetes events: "
-        f"{snapshot.posted_events} posted, {snapshot.dropped_events} dropped."
+        f"The event loop was late by {snapshot.loop_lag * 1000:.0f} ms in the last minute. "
+        f"Kubernetes events: {snapshot.posted_events} posted, {snapshot.dropped_events} dropped."
     )
 
 

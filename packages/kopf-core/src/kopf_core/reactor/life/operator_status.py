@@ -112,6 +112,8 @@ class OperatorStatus:
             yield "not one of the replicas", obstacle
         if essentials.exit.requested.is_set():
             yield "the operator is stopping", ""
+        if handling.governor.is_paused and essentials.readiness.is_ready:
+            return  # it handles nothing now, and lists everything again before it does
         for key, informer in handling.pool.informers.items():
             is_used = key in handling.orchestrator.intakes or key in handling.observed
             if not informer.is_listed and (is_used or not essentials.readiness.is_ready):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from kopf_cogs.clients import unanswered
 from kopf_kits.cli.controls import CLIControls
 from kopf_kits.cli.targets import clusters_options, target_options
 
@@ -24,8 +25,6 @@ BACKOFFS = (0.5, 1.0)
 """In seconds: people do not wait for the cluster for as long as operators do."""
 
 TIMEOUT = 30.0
-
-SILENT = logging.CRITICAL + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,11 +113,11 @@ def _visit_options(fn: F) -> F:
 
 
 def configure_output(*, verbose: bool, debug: bool, color: bool | None) -> None:
-    """Log nothing unless asked for; use colours where they are wanted.
+    """Log nothing but a silent API unless asked for; use colours where they are wanted.
 
     What has gone wrong is told by the commands themselves, in one line.
     """
-    from kopf_kits.logs import LogFormat, configure, is_colourful
+    from kopf_kits.logs import LogFormat, OperatorStreamHandler, configure, is_colourful
 
     configure(
         verbose=verbose,
@@ -127,8 +126,14 @@ def configure_output(*, verbose: bool, debug: bool, color: bool | None) -> None:
         log_color=color,
     )
     if not verbose and not debug:
-        logging.getLogger().setLevel(SILENT)
+        for handler in logging.getLogger().handlers:
+            if isinstance(handler, OperatorStreamHandler):
+                handler.addFilter(_is_about_silence)
     click.get_current_context().color = is_colourful(sys.stdout) if color is None else color
+
+
+def _is_about_silence(record: logging.LogRecord) -> bool:
+    return record.module == unanswered.__name__.rpartition(".")[2]
 
 
 def make_settings(
