@@ -250,6 +250,17 @@ async def test_r8_held_objects_keep_only_the_newest_state(make_queue, process):
     assert process.calls == [("a", [1]), ("a", [999])]
 
 
+async def test_k46_repeated_old_states_do_not_replace_the_newest_state(make_queue, process):
+    queue = make_queue(keeps_events=False)
+    process.responses["a"] = [later(5, is_held=True)]
+    queue.put("a", event(1))
+    await process.until(lambda: process.calls and not process.active)
+    for version in (7, 8, 7, 6):
+        queue.put("a", event(version))
+    await process.until(lambda: len(process.calls) == 2)
+    assert process.calls == [("a", [1]), ("a", [8, 6])]
+
+
 @pytest.mark.docs("configuration/throttling")
 async def test_r8_events_are_delivered_though_the_object_is_held(make_queue, process):
     """They are promised to low-level handlers; everything else waits for its time."""

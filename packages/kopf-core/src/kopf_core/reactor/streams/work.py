@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 from kopf_cogs.structs.bodies import RawBody, RawEvent, RawEventType
 from kopf_cogs.structs.keys import ObjectKey
+from kopf_cogs.structs.versions import is_newer
 from kopf_core.engines.records.writes import AwaitChange
 
 LAST_MOMENT = 1.0
@@ -70,7 +71,10 @@ class WorkItem:
 
     position: Position = Position.DELAYED
     events: deque[RawEvent] = field(default_factory=deque)
-    """The events since the last turn, in order; or only the newest event."""
+    """The events since the last turn, in order; or only the newest event.
+
+    If an event with an older state comes after the newest one, both are here: see ``take``.
+    """
 
     latest: RawBody | None = None
     """The newest known state of the object: from the stream, or from the reply to our patch."""
@@ -113,9 +117,16 @@ class WorkItem:
     timer: asyncio.TimerHandle | None = None
 
     def take(self, event: RawEvent, *, keep: bool) -> None:
-        """Remember the event: after the earlier ones if they are kept, or instead of them."""
-        if not keep:
+        """Remember the event: after the earlier ones if they are kept, or instead of them.
+
+        Proxies can repeat old states. So a newer state is never replaced: the turn sees both
+        states in their order, and requests the object.
+        """
+        if self.events and not keep:
+            earlier = self.events[0]
             self.events.clear()
+            if is_newer(earlier["object"], event["object"]):
+                self.events.append(earlier)
         self.events.append(event)
         self.generation += 1
 
