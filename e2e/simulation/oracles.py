@@ -187,6 +187,7 @@ def _find_doubled(evidence: Evidence) -> Iterator[str]:
         note for note in evidence.notes
         if note.point == "end" and note.outcome == "success" and note.handler not in DAEMONS
         and note.reason in ("create", "update", "delete") and is_led(note, evidence)
+        and note.name not in evidence.orphans  # late patches take back what was stored meanwhile
     ]  # fmt: skip
     counts = collections.Counter(
         (note.name, note.uid, note.handler, note.reason, note.diff) for note in notes
@@ -300,7 +301,7 @@ def _find_gaps(evidence: Evidence) -> Iterator[str]:
         return  # it can be repeated then
     known: dict[tuple[str, str], Any] = {}
     for note in evidence.notes:
-        if note.handler not in EXACT or note.outcome != "success":
+        if note.handler not in EXACT or note.outcome != "success" or note.name in evidence.orphans:
             continue
         key = note.uid, note.handler
         if note.reason == "update" and note.old is not None and known.get(key) != note.old:
@@ -325,10 +326,16 @@ def _find_unattended(evidence: Evidence) -> Iterator[str]:
     if "deleted" in evidence.features:
         for uid in handled.keys() - alive - ended:
             yield f"{handled[uid]} is deleted, but its deletion was not handled"
+    begun: dict[tuple[str, str, str], Note] = {}
     for note in evidence.notes:
-        # Nothing else is handled before there is the finalizer; but daemons can be started.
-        if note.handler in ("daemon", "lingerer") and note.is_gone and note.uid in handled:
-            yield f"{note.name} was let go while {note.handler} was running"
+        # Nothing else is handled before there is the finalizer; but daemons can be started. A list
+        # from the past can bring an object that is gone already: its daemon holds nothing.
+        if note.handler in ("daemon", "lingerer") and note.uid in handled:
+            key = note.run, note.handler, note.uid
+            if note.point == "begin":
+                begun[key] = note
+            elif note.is_gone and not (key in begun and begun[key].is_gone):
+                yield f"{note.name} was let go while {note.handler} was running"
 
 
 def _find_unseen(evidence: Evidence) -> Iterator[str]:

@@ -77,7 +77,7 @@ class Notebook:
                 holder=self.find_holder(),
                 old=next((op.old for op in facts.get("diff") or () if op.field == X), None),
                 labels=str(dict(meta.get("labels") or {})),
-                is_gone=point == "end" and not self.exists(str(meta.get("uid"))),
+                is_gone=point in ("begin", "end") and not self.exists(str(meta.get("uid"))),
             )
         )
 
