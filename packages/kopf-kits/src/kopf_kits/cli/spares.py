@@ -17,6 +17,9 @@ from collections.abc import Mapping, Sequence
 MARK = "_KOPF_SPARE"
 """The variable that tells a process that it is a spare one: of which pipe, and since when."""
 
+GRANULARITY = 20_000_000
+"""By how much (in nanoseconds) the times of files can be behind the clock, at most."""
+
 
 class Spare:
     """A process that waits for its turn, as its parent sees it."""
@@ -90,6 +93,7 @@ def _is_outdated(since: int) -> bool:
 
 def _is_changed(path: str, since: int) -> bool:
     try:
-        return os.stat(path).st_ctime_ns > since  # installers can keep the other time
+        # Installers can keep the other time.
+        return os.stat(path).st_ctime_ns > since - GRANULARITY
     except OSError:
         return False  # it is of an archive
