@@ -138,7 +138,7 @@ def _make_conditions(state: ObjectState) -> Iterator[str]:
 
 def _make_handlers(handlers: Sequence[HandlerProgress], now: datetime.datetime) -> Iterator[str]:
     if not handlers:
-        yield "Handlers: none has stored its progress."
+        yield "Handlers: none has stored its progress. Failures for good are only in the log."
         yield "  This command cannot see timers, daemons, and running first attempts."
         return
     yield "Handlers:"
