@@ -614,7 +614,7 @@ async def test_g4_certificates_are_swapped_under_load(hooks: Hooks, tmp_path: An
     renew()
     server = WebhookServer(
         addr="127.0.0.1", certfile=certfile, pkeyfile=pkeyfile, cafile=certfile,
-        file_check_interval=0.1,
+        file_check_interval=8,  # the half is for the new certificate to be trusted
     )  # fmt: skip
     hooks.world.settings.admission.server = server
     hooks.declare(on.validate, id="x")(lambda warnings, **_: warnings.append("judged"))

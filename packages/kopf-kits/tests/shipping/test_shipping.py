@@ -27,7 +27,7 @@ from kopf_kits.shipping.expressions import RenderingError
 from kopf_kits.shipping.rendering import Templates, render_chart
 from kopf_kits.shipping.writing import Deployment, write_chart, write_kustomize, write_plain
 
-SERVED = ["run", "--serve=http://0.0.0.0:8080", "--status=http://127.0.0.1:8081"]
+SERVED = ["run", "--serve=http://0.0.0.0:8080"]
 VERBS = frozenset({"list", "watch", "get", "patch", "create", "delete"})
 KINDS = [
     Resource(group, "v1", plural, namespaced=True, verbs=VERBS)
@@ -136,7 +136,7 @@ def get_pod(values: dict[str, Any]) -> Any:
 def test_o_charts_of_several_clusters_mount_their_kubeconfig() -> None:
     pod = get_pod({"clusters": {"secret": "all", "contexts": ["east", "west"]}})
     expected = ["--kubeconfig=/etc/clusters/config", "--context=east", "--context=west"]
-    assert pod["containers"][0]["args"][4:-1] == expected
+    assert pod["containers"][0]["args"][3:-1] == expected
     assert {"name": "clusters", "secret": {"secretName": "all"}} in pod["volumes"]
     mount = {"name": "clusters", "mountPath": "/etc/clusters", "readOnly": True}
     assert mount in pod["containers"][0]["volumeMounts"]
@@ -145,7 +145,7 @@ def test_o_charts_of_several_clusters_mount_their_kubeconfig() -> None:
 @pytest.mark.parametrize(("qps", "shown"), [(20, "20"), (0.5, "0.5")])
 def test_o_charts_limit_the_requests(qps: float, shown: str) -> None:
     args = get_pod({"requests": {"qps": qps, "burst": 40}})["containers"][0]["args"]
-    assert args[4:-1] == [f"--qps={shown}", "--burst=40"]
+    assert args[3:-1] == [f"--qps={shown}", "--burst=40"]
 
 
 @pytest.mark.parametrize(
