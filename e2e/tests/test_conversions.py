@@ -122,7 +122,7 @@ class Certificate:
         self.renew()
         self.server = WebhookServer(
             addr="127.0.0.1", certfile=self._certfile, pkeyfile=self._pkeyfile,
-            cafile=self._certfile, file_check_interval=0.1,
+            cafile=self._certfile, file_check_interval=8,
         )  # fmt: skip
 
     def renew(self) -> None:
