@@ -250,7 +250,7 @@ async def test_r8_held_objects_keep_only_the_newest_state(make_queue, process):
     assert process.calls == [("a", [1]), ("a", [999])]
 
 
-async def test_k46_repeated_old_states_do_not_replace_the_newest_state(make_queue, process):
+async def test_queue1_repeated_old_states_do_not_replace_the_newest_state(make_queue, process):
     queue = make_queue(keeps_events=False)
     process.responses["a"] = [later(5, is_held=True)]
     queue.put("a", event(1))
