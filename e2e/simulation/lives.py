@@ -308,6 +308,7 @@ class Life:
             kills=self.kills + self._count_aborts(),
             is_undone=bool(self.people.done["strip"]) or self._has("travel"),
             restores=self.cluster.restores,
+            has_stale_lists=self._has("stale-lists"),
             pauses=self.pauses,
             cut=self._orphans if self._is_quick() else [],
             strips=self.people.strips,
@@ -331,13 +332,13 @@ class Life:
         )
 
     @property
-    def _orphans(self) -> list[str]:
-        """The objects to which patches came after their senders had cancelled them."""
-        return [
-            match[1].decode()
-            for _, data in self.world.loop.network.orphans
-            if (match := re.match(rb"(?:PATCH|PUT) \S*/kexes/([^/ ]+)", data))
-        ]
+    def _orphans(self) -> dict[str, float]:
+        """The objects to which patches came after their senders had cancelled them, since when."""
+        moments: dict[str, float] = {}
+        for at, data in self.world.loop.network.orphans:
+            if match := re.match(rb"(?:PATCH|PUT) \S*/kexes/([^/ ]+)", data):
+                moments.setdefault(match[1].decode(), at)
+        return moments
 
     @property
     def _longest_way(self) -> float:

@@ -78,8 +78,11 @@ class Evidence:
     strips: Sequence[tuple[float, str]]
     """When people have removed all marks, and from which objects."""
 
-    orphans: Collection[str]
-    """The objects to which patches came after their senders had cancelled them."""
+    has_stale_lists: bool
+    """Whether lists could be from the past."""
+
+    orphans: Mapping[str, float]
+    """The objects to which patches came after their senders had cancelled them, and since when."""
 
     replicas: int
     runs: Collection[str]
@@ -114,6 +117,10 @@ class Evidence:
             is_disturbed = meta["name"] in self.orphans or self._was_disturbed(meta["uid"])
             if obj["spec"]["x"] >= TOUCHED or not is_disturbed:
                 yield obj
+
+    def is_taken_back(self, note: Note) -> bool:
+        """Whether a late patch can have taken back what was stored before this call."""
+        return note.at > self.orphans.get(note.name, float("inf"))
 
     def _was_disturbed(self, uid: str) -> bool:
         notes = [note for note in self.notes if note.uid == uid and note.version.isdigit()]
@@ -187,7 +194,7 @@ def _find_doubled(evidence: Evidence) -> Iterator[str]:
         note for note in evidence.notes
         if note.point == "end" and note.outcome == "success" and note.handler not in DAEMONS
         and note.reason in ("create", "update", "delete") and is_led(note, evidence)
-        and note.name not in evidence.orphans  # late patches take back what was stored meanwhile
+        and not evidence.is_taken_back(note)
     ]  # fmt: skip
     counts = collections.Counter(
         (note.name, note.uid, note.handler, note.reason, note.diff) for note in notes
@@ -301,7 +308,7 @@ def _find_gaps(evidence: Evidence) -> Iterator[str]:
         return  # it can be repeated then
     known: dict[tuple[str, str], Any] = {}
     for note in evidence.notes:
-        if note.handler not in EXACT or note.outcome != "success" or note.name in evidence.orphans:
+        if note.handler not in EXACT or note.outcome != "success" or evidence.is_taken_back(note):
             continue
         key = note.uid, note.handler
         if note.reason == "update" and note.old is not None and known.get(key) != note.old:
@@ -334,7 +341,7 @@ def _find_unattended(evidence: Evidence) -> Iterator[str]:
             key = note.run, note.handler, note.uid
             if note.point == "begin":
                 begun[key] = note
-            elif note.is_gone and not (key in begun and begun[key].is_gone):
+            elif note.is_gone and not (evidence.has_stale_lists and begun[key].is_gone):
                 yield f"{note.name} was let go while {note.handler} was running"
 
 

@@ -60,6 +60,13 @@ async def until_ready(get):
     await until(is_ready)
 
 
+async def hand_over(cluster):
+    """Give the lease to a holder that keeps it for long."""
+    url = "/apis/coordination.k8s.io/v1/namespaces/default/leases/op"
+    spec = {"holderIdentity": "other", "leaseDurationSeconds": 999999, "renewTime": None}
+    await cluster.client.patch(url, {"spec": spec}, content_type="application/merge-patch+json")
+
+
 async def test_i_status_of_a_working_operator(cluster, operate, registry, journal, get, clock):
     @on.create("kopfexamples", id="fail", registry=registry)
     def fail(**_):
@@ -442,7 +449,6 @@ async def test_i_leaders_and_followers_are_ready_and_a_lost_lease_is_seen_at_onc
     settings.leasing.name, settings.leasing.namespace = "op", "default"
     settings.leasing.retry_period = 0.01
     on.event("kopfexamples", registry=registry)(lambda **_: None)
-    url = "/apis/coordination.k8s.io/v1/namespaces/default/leases/op"
 
     def expect(value, holder):
         async def check():
@@ -459,9 +465,7 @@ async def test_i_leaders_and_followers_are_ready_and_a_lost_lease_is_seen_at_onc
         await until_ready(get)
         await until(expect(1, ""))
         assert (await get("/readyz"))[0] == 200
-        spec = {"holderIdentity": "other", "leaseDurationSeconds": 999999, "renewTime": None}
-        content_type = "application/merge-patch+json"
-        await cluster.client.patch(url, {"spec": spec}, content_type=content_type)
+        await hand_over(cluster)
         await until(expect(0, "other"))
         await until_ready(get)  # the follower is warm again
         assert (await get("/livez"))[0] == 200
@@ -474,13 +478,10 @@ async def test_i_a_former_leader_is_ready_even_if_it_cannot_list_the_objects_aga
     settings.leasing.name, settings.leasing.namespace = "op", "default"
     settings.leasing.retry_period = 5
     on.event("kopfexamples", registry=registry)(lambda **_: None)
-    url = "/apis/coordination.k8s.io/v1/namespaces/default/leases/op"
-    spec = {"holderIdentity": "other", "leaseDurationSeconds": 999999, "renewTime": None}
     async with operate(clock=clock) as operator:
         await until_ready(get)
         fault = cluster.sandbox.faults.fail(503, path="*/kopfexamples*")
-        patch = "application/merge-patch+json"
-        await cluster.client.patch(url, {"spec": spec}, content_type=patch)
+        await hand_over(cluster)
         clock.advance(5)
         await until(lambda: operator.is_paused and fault.hits)
         [informer] = operator.handling.pool.informers.values()

@@ -17,6 +17,7 @@ import yaml
 from kopf_cogs.clients.discovery import scan
 from kopf_cogs.clients.errors import APIError
 from kopf_cogs.clients.session import Client
+from kopf_cogs.structs.bodies import SET_BY_SERVERS
 from kopf_cogs.structs.resources import Resource
 
 MANAGER = "kopf"
@@ -26,16 +27,6 @@ ATTEMPTS = 200
 
 MAX_LINES = 10
 """How many objects are told one by one when they are applied."""
-
-_OF_THE_SERVER = {
-    "creationTimestamp",
-    "generation",
-    "managedFields",
-    "resourceVersion",
-    "selfLink",
-    "uid",
-}
-"""What an object has if it is exported from a cluster: it cannot be applied with that."""
 
 _DEFINITION = ("apiextensions.k8s.io", "CustomResourceDefinition")
 _NAMESPACE = ("", "Namespace")
@@ -164,7 +155,7 @@ def _explain_absence(kind: Kind, defined: Collection[Kind]) -> str:
 
 async def _apply(client: Client, resource: Resource, obj: dict[str, Any]) -> None:
     metadata = obj.get("metadata") or {}
-    metadata = {name: value for name, value in metadata.items() if name not in _OF_THE_SERVER}
+    metadata = {name: value for name, value in metadata.items() if name not in SET_BY_SERVERS}
     obj = {**obj, "metadata": metadata}
     namespace = (metadata.get("namespace") or "default") if resource.namespaced else None
     if not metadata.get("name"):

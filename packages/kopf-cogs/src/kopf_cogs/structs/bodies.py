@@ -15,6 +15,20 @@ from kopf_cogs.structs.dicts import (
 ANNOTATIONS: Final[FieldPath] = ("metadata", "annotations")
 """Where they are in objects, and in patches."""
 
+SET_BY_SERVERS: Final = frozenset(
+    {
+        "uid",
+        "resourceVersion",
+        "generation",
+        "creationTimestamp",
+        "managedFields",
+        "selfLink",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+    }
+)
+"""The fields of the metadata that only servers set: they cannot be sent with new objects."""
+
 _NO_ANNOTATIONS: Mapping[str, str] = MappingProxyType({})
 
 Labels = Mapping[str, str]

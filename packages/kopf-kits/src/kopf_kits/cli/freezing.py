@@ -132,7 +132,7 @@ def _remark(gathering: Gathering, priority: int) -> str:
 
 
 def _remark_rest(gathering: Gathering) -> str:
-    """Name those who still pause others: it can be the same person with another identity."""
+    """Name the members that still pause others: the same person can have another identity."""
     priorities = {peer.priority for peer in gathering.others}
     if len(priorities) < 2:
         return ""

@@ -100,9 +100,9 @@ class Kind:
     @property
     def lost(self) -> dict[str, list[str]]:
         """The fields that the API server drops when it rewrites objects, by the older version."""
-        versions = {version["name"]: version for version in self.definition["spec"]["versions"]}
         if is_converted(self.definition):
             return {}
+        versions = {version["name"]: version for version in self.definition["spec"]["versions"]}
         found = {
             name: find_lost_fields(versions[name], versions[self.storage])
             for name in self.stored

@@ -13,6 +13,7 @@ from kopf_cogs.clients import errors
 from kopf_cogs.clients.rehearsal.addresses import Address
 from kopf_cogs.clients.rehearsal.overlay import Entry, Obj
 from kopf_cogs.structs import merging
+from kopf_cogs.structs.bodies import SET_BY_SERVERS
 
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
@@ -145,7 +146,9 @@ class Writing:
         known = entry.current["metadata"]
         kept = {key: known[key] for key in ("uid", "creationTimestamp") if key in known}
         payload = {key: value for key, value in wanted.items() if key != "status"}
-        metadata = {key: val for key, val in wanted["metadata"].items() if key not in _SERVERS}
+        metadata = {
+            key: val for key, val in wanted["metadata"].items() if key not in SET_BY_SERVERS
+        }
         payload["metadata"] = metadata
         reply = await self._send(
             "POST", self.address.list_url, payload=payload, params=self._options.get("params")
@@ -154,20 +157,6 @@ class Writing:
         reply = _keep_lifecycle(wanted, reply)
         return {**reply, **status, "metadata": {**reply["metadata"], **kept}}
 
-
-_SERVERS = frozenset(
-    {
-        "uid",
-        "resourceVersion",
-        "generation",
-        "creationTimestamp",
-        "managedFields",
-        "selfLink",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-    }
-)
-"""What only servers set: it cannot be sent with new objects."""
 
 _LIFECYCLE = frozenset({"deletionTimestamp", "deletionGracePeriodSeconds"})
 
@@ -180,7 +169,7 @@ def _keep_lifecycle(wanted: Obj, reply: Obj) -> Obj:
 
 def _without_marks(body: Mapping[str, Any]) -> dict[str, Any]:
     """The object with nothing of what servers keep in it for themselves."""
-    metadata = {key: value for key, value in body["metadata"].items() if key not in _SERVERS}
+    metadata = {key: value for key, value in body["metadata"].items() if key not in SET_BY_SERVERS}
     return {**body, "metadata": metadata}
 
 

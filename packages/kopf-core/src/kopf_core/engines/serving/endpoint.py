@@ -35,7 +35,7 @@ REMEMBERED = 60.0
 class Pulse:
     """Measures the lag of the loop it is started in, until it is stopped.
 
-    ``lag`` is the largest one of the last minute. With each beat, the source looks at what can
+    ``lag`` is the largest lag of the last minute. With each beat, the source looks at what can
     only be noted regularly.
     """
 
