@@ -7,9 +7,10 @@ import random
 
 import pytest
 
+from e2e.simulation import lives
 from e2e.simulation.explore import show
 from e2e.simulation.lives import Life
-from e2e.simulation.oracles import TOUCHED
+from e2e.simulation.oracles import TOUCHED, Evidence
 from e2e.simulation.plans import Event, make_plan
 from e2e.simulation.sweeps import SCENARIOS
 from kopf_core.reactor.life.governing import Governor
@@ -96,6 +97,23 @@ def test_sim25_suspended_operators_cannot_know_of_pauses():
     life = Life(dataclasses.replace(SCENARIOS["exit-patch"], faults=faults))
     assert not life.run().problems
     assert [one for one in life.cluster.requests if one.method == "PATCH" and 4 < one.time < 6]
+
+
+@pytest.mark.parametrize(("versions", "judged"), [((7, 9), 1), ((9, 7), 0)])
+def test_sim26_processes_cannot_know_that_their_first_list_is_from_the_past(
+    monkeypatch, versions, judged
+):
+    kept: list[Evidence] = []
+    monkeypatch.setattr(lives, "judge", lambda evidence, *_: kept.append(evidence) or [])
+    life = Life(SCENARIOS["exit-patch"])
+    life.run()
+    noted = next(note for note in life.notebook.notes if note.reason == "create")
+    states = zip(("operator-1", "operator-2"), versions, strict=True)
+    notes = [dataclasses.replace(noted, run=run, version=str(v)) for run, v in states]
+    obj = {"metadata": {"name": noted.name, "uid": noted.uid}, "spec": {"x": 0}}
+    evidence = dataclasses.replace(kept[0], objects=[obj], notes=notes)
+    assert len([*dataclasses.replace(evidence, has_stale_lists=True).settled]) == judged
+    assert len([*dataclasses.replace(evidence, has_stale_lists=False).settled]) == 1
 
 
 def test_k15_patches_that_are_cut_to_be_sent_again_are_seen(monkeypatch):
