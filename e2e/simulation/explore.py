@@ -28,6 +28,9 @@ REPLAYED = 100
 BATCH = 10
 """How many of them one fresh process lives: its start costs as much as ten lives."""
 
+TOLD = 1000
+"""After how many lives to print the progress each time."""
+
 ENOUGH = 300
 """How many lives are enough to judge them as a whole."""
 
@@ -129,6 +132,8 @@ def _explore_many(args: argparse.Namespace) -> int:
     print(f"The lives {args.base}-0, {args.base}-1, and so on:", flush=True)
     for result in explore(seeds, args.processes, args.cluster):
         tally.add(result)
+        if tally.lives % TOLD == 0:
+            print(f"{tally.lives} lives, {tally.failed} failed", flush=True)
         if tally.failed >= args.failures or tally.spent > args.seconds:
             break
     tally.replay()
