@@ -111,10 +111,11 @@ class Evidence:
         """The objects without those whose marks were changed by others while they were in work.
 
         They are right only after their next change. The client repeats what has failed: so, what
-        was done for the states that are lost with a backup, is sent to the restored states; and
-        progress comes back to objects right after people have removed all marks. A cancelled patch
-        can come after a later one, and is executed, too. A new process that begins with a list from
-        the past undoes the steps of the previous process.
+        was done for the states that are lost with a backup, is sent to the restored states. One
+        request of a patch can be lost with a backup while the next one is sent to the restored
+        state. Progress comes back to objects right after people have removed all marks. A cancelled
+        patch can come after a later one, and is executed, too. A new process that begins with a
+        list from the past undoes the steps of the previous process.
         """
         for obj in self.objects:
             meta = obj["metadata"]
@@ -130,8 +131,7 @@ class Evidence:
         notes = [note for note in self.notes if note.uid == uid and note.version.isdigit()]
         return (
             any(
-                note.at >= restore.time - IN_WORK
-                and restore.version < int(note.version) <= restore.last
+                note.at >= restore.time - IN_WORK and int(note.version) <= restore.last
                 for restore in self.restores
                 for note in notes
             )

@@ -8,6 +8,7 @@ import random
 import pytest
 
 from e2e.simulation import lives
+from e2e.simulation.clusters import Restore
 from e2e.simulation.explore import show
 from e2e.simulation.lives import Life
 from e2e.simulation.oracles import TOUCHED, Evidence
@@ -99,21 +100,33 @@ def test_sim25_suspended_operators_cannot_know_of_pauses():
     assert [one for one in life.cluster.requests if one.method == "PATCH" and 4 < one.time < 6]
 
 
-@pytest.mark.parametrize(("versions", "judged"), [((7, 9), 1), ((9, 7), 0)])
-def test_sim26_processes_cannot_know_that_their_first_list_is_from_the_past(
-    monkeypatch, versions, judged
-):
+@pytest.fixture
+def evidence(monkeypatch):
+    """The evidence of a life, with one object and one note about it."""
     kept: list[Evidence] = []
     monkeypatch.setattr(lives, "judge", lambda evidence, *_: kept.append(evidence) or [])
     life = Life(SCENARIOS["exit-patch"])
     life.run()
-    noted = next(note for note in life.notebook.notes if note.reason == "create")
-    states = zip(("operator-1", "operator-2"), versions, strict=True)
-    notes = [dataclasses.replace(noted, run=run, version=str(v)) for run, v in states]
-    obj = {"metadata": {"name": noted.name, "uid": noted.uid}, "spec": {"x": 0}}
-    evidence = dataclasses.replace(kept[0], objects=[obj], notes=notes)
+    note = next(note for note in life.notebook.notes if note.reason == "create")
+    note = dataclasses.replace(note, at=20.0, version="7")
+    obj = {"metadata": {"name": note.name, "uid": note.uid}, "spec": {"x": 0}}
+    return dataclasses.replace(kept[0], objects=[obj], notes=[note])
+
+
+@pytest.mark.parametrize(("version", "judged"), [("9", 1), ("5", 0)])
+def test_sim26_processes_cannot_know_that_their_first_list_is_from_the_past(
+    evidence, version, judged
+):
+    later = dataclasses.replace(evidence.notes[0], run="another", version=version)
+    evidence = dataclasses.replace(evidence, notes=[*evidence.notes, later])
     assert len([*dataclasses.replace(evidence, has_stale_lists=True).settled]) == judged
     assert len([*dataclasses.replace(evidence, has_stale_lists=False).settled]) == 1
+
+
+@pytest.mark.parametrize(("time", "judged"), [(21.0, 0), (30.0, 1)])
+def test_sim28_a_backup_can_lose_one_request_of_a_patch(evidence, time, judged):
+    restore = Restore(time=time, version=8, last=9)
+    assert len([*dataclasses.replace(evidence, restores=[restore]).settled]) == judged
 
 
 def test_k15_patches_that_are_cut_to_be_sent_again_are_seen(monkeypatch):

@@ -6,6 +6,7 @@ import contextlib
 import pytest
 from virtual_time import VirtualTime
 
+from kopf_core.actions.invocation import is_being_cancelled
 from kopf_core.engines.records.writes import AwaitChange
 from kopf_core.reactor.streams import queueing
 from kopf_core.reactor.streams.places import HEADROOM, Gate, Occupancy
@@ -772,6 +773,29 @@ async def test_sim20_turns_cancelled_by_a_pause_are_not_repeated_twice_at_once(c
     gate.set()
     await settle()
     assert (calls, peak) == (["a", "b", "a"], 1)
+    await queue.close(1)
+
+
+async def test_sim27_turns_after_a_cancelled_turn_are_not_cancelled(clock):
+    """The pause is over before its cancelled turn ends, and no other object waits."""
+    turns = []
+
+    async def process(item):
+        turns.append(is_being_cancelled())
+        item.events.clear()
+        if len(turns) == 1:
+            await asyncio.Event().wait()
+        return DONE
+
+    queue = WorkQueue(process, clock=clock)
+    queue.reach(Gate.OPEN)
+    queue.put("a", event(1))
+    await settle()
+    queue.reach(Gate.PAUSED)
+    queue.cancel()
+    queue.reach(Gate.OPEN)
+    await settle()
+    assert turns == [False, False]
     await queue.close(1)
 
 

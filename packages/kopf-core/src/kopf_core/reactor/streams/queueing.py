@@ -370,6 +370,7 @@ class WorkQueue:
             item.position is Position.WORKING
             and self._gate is Gate.OPEN
             and not self._line
+            and item.last_moment is None  # all calls of a cancelled task look cancelled
             and item.held is None
             and self._is_due(item)
         )
