@@ -68,6 +68,7 @@ class Cluster(Protocol):
     async def list(self, plural: str) -> list[dict[str, Any]]: ...
     async def go_wrong(self, event: Event) -> None: ...
     def recover(self) -> None: ...
+    def read_by_quorum(self) -> None: ...
 
 
 class SandboxCluster:
@@ -138,6 +139,9 @@ class SandboxCluster:
 
     async def list(self, plural: str) -> list[dict[str, Any]]:
         return await self._sandbox.list(plural)
+
+    def read_by_quorum(self) -> None:
+        """It always does."""
 
     def recover(self) -> None:
         self._sandbox.faults.clear()
@@ -230,10 +234,14 @@ class FakeCluster:
     async def list(self, plural: str) -> list[dict[str, Any]]:
         return self._api.store.list(self._kind, "") if plural == "kexes" else []
 
+    def read_by_quorum(self) -> None:
+        """No list is from the past anymore."""
+        self._api.stale_lists(self._kind, None)
+
     def recover(self) -> None:
         self._api.clear_hooks()
         self._api.lag(0.0)
-        self._api.stale_lists(self._kind, None)
+        self.read_by_quorum()
         for hold in self._holds:
             hold.release()
 
@@ -284,7 +292,7 @@ class FakeCluster:
             case "stale-lists":
                 api.stale_lists(self._kind, max(self._find_newest(), version - event.number))
                 await asyncio.sleep(event.seconds)
-                api.stale_lists(self._kind, None)
+                self.read_by_quorum()
             case "travel":  # and versions are raised, as it must be done: see etcdutl(1)
                 past = max(104, version - event.number)
                 self.restores.append(Restore(self._world.loop.time(), past, version))

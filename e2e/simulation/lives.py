@@ -38,6 +38,9 @@ EXITS = frozenset({"restart", "abort", "pause", "pause-exit"})
 LOST = "is lost: this operator does nothing now"
 """What an operator says when it loses its lease."""
 
+STARTING = 10.0
+"""How long (in virtual seconds) it can take until a new process has its first list."""
+
 QUIET = 65.0
 """How long (in virtual seconds) nothing may be written until the world counts as settled.
 
@@ -88,7 +91,7 @@ class Life:
 
         self.log = Log(self.world)
         self._values = random.Random(f"{plan.seed}:values")
-        self._calm_since = self._changed_at = 0.0
+        self._calm_since = self._changed_at = self._started_at = 0.0
         self._is_peace = False
         self.people = People(self.cluster, self.world.tell, self.world.loop.time)
 
@@ -177,6 +180,8 @@ class Life:
             values |= {"leasing.name": "sim", "leasing.namespace": "default"}
         if self._is_peace:
             values |= self.plan.calm
+        self._started_at = self.world.loop.time()
+        self.cluster.read_by_quorum()
         make = make_options(program, self.cluster.url, values)
         return self.world.operate(make, crash_at=crash_at, inline=self.plan.inline)
 
@@ -225,6 +230,11 @@ class Life:
     async def _fault_crash(self, event: Event) -> None:
         incarnation = self._pick(event).incarnation
         incarnation.crash_at = incarnation.steps + self._values.choice([1, 5, 20, 100])
+
+    async def _fault_stale_lists(self, event: Event) -> None:
+        """Lists are from the past, but not the first ones of a new process: it could not know."""
+        if self.world.loop.time() > self._started_at + STARTING:
+            await self.cluster.go_wrong(event)
 
     async def _fault_restart(self, event: Event) -> None:
         await self._pick(event).stop()

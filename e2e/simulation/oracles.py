@@ -15,9 +15,6 @@ DAEMONS = frozenset({"daemon", "sleeper", "lingerer"})
 EXACT = frozenset({"first", "sync", "retried", "patching"})
 """The handlers of creations and updates of which each change is to be followed."""
 
-CHANGES = frozenset({"create", "update", "delete", "resume"})
-"""The reasons of the handlers of changes."""
-
 FOLLOWING = {
     "first": "first",
     "sync": "sync",
@@ -114,8 +111,7 @@ class Evidence:
         was done for the states that are lost with a backup, is sent to the restored states. One
         request of a patch can be lost with a backup while the next one is sent to the restored
         state. Progress comes back to objects right after people have removed all marks. A cancelled
-        patch can come after a later one, and is executed, too. A new process that begins with a
-        list from the past undoes the steps of the previous process.
+        patch can come after a later one, and is executed, too.
         """
         for obj in self.objects:
             meta = obj["metadata"]
@@ -129,31 +125,15 @@ class Evidence:
 
     def _was_disturbed(self, uid: str) -> bool:
         notes = [note for note in self.notes if note.uid == uid and note.version.isdigit()]
-        return (
-            any(
-                note.at >= restore.time - IN_WORK and int(note.version) <= restore.last
-                for restore in self.restores
-                for note in notes
-            )
-            or any(
-                stripped == uid and at - IN_WORK <= note.at <= at
-                for at, stripped in self.strips
-                for note in notes
-            )
-            or (self.has_stale_lists and _has_stepped_back(notes))
+        return any(
+            note.at >= restore.time - IN_WORK and int(note.version) <= restore.last
+            for restore in self.restores
+            for note in notes
+        ) or any(
+            stripped == uid and at - IN_WORK <= note.at <= at
+            for at, stripped in self.strips
+            for note in notes
         )
-
-
-def _has_stepped_back(notes: Sequence[Note]) -> bool:
-    """Whether a process has handled a state from before a state that another one had handled."""
-    newest: dict[str, int] = {}
-    for note in notes:
-        version = int(note.version)
-        if note.reason in CHANGES:
-            if any(known > version for run, known in newest.items() if run != note.run):
-                return True
-            newest[note.run] = max(version, newest.get(note.run, 0))
-    return False
 
 
 def judge(evidence: Evidence, names: Collection[str] = ORACLES) -> list[str]:

@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from e2e.chaos.fake.server import FakeAPI
 from e2e.simulation import lives
 from e2e.simulation.clusters import Restore
 from e2e.simulation.explore import show
@@ -113,14 +114,21 @@ def evidence(monkeypatch):
     return dataclasses.replace(kept[0], objects=[obj], notes=[note])
 
 
-@pytest.mark.parametrize(("version", "judged"), [("9", 1), ("5", 0)])
-def test_sim26_processes_cannot_know_that_their_first_list_is_from_the_past(
-    evidence, version, judged
-):
-    later = dataclasses.replace(evidence.notes[0], run="another", version=version)
-    evidence = dataclasses.replace(evidence, notes=[*evidence.notes, later])
-    assert len([*dataclasses.replace(evidence, has_stale_lists=True).settled]) == judged
-    assert len([*dataclasses.replace(evidence, has_stale_lists=False).settled]) == 1
+@pytest.mark.parametrize(("at", "is_shown"), [(5.0, False), (15.0, True)])
+def test_sim26_the_first_list_of_a_process_is_never_from_the_past(monkeypatch, at, is_shown):
+    """Such a process would undo the steps of the previous one, and cannot know that."""
+    versions = []
+    monkeypatch.setattr(FakeAPI, "stale_lists", lambda *args: versions.append(args[-1]))
+    faults = (Event(at, "stale-lists", "0", 1, 2.0), Event(at + 1, "restart"))
+    life = Life(dataclasses.replace(SCENARIOS["update"], cluster="fake", faults=faults))
+    assert not life.run().problems
+    assert [version is None for version in versions] == [
+        True,  # the first process starts
+        *([False] if is_shown else []),
+        True,  # the next process starts
+        *([True] if is_shown else []),  # the fault ends
+        True,  # all faults end
+    ]
 
 
 @pytest.mark.parametrize(("time", "judged"), [(21.0, 0), (30.0, 1)])
