@@ -10,16 +10,16 @@ if TYPE_CHECKING:
     from kopf_cogs.configs.settings import OperatorSettings
 
 RUSH = 2.0
-"""For how long (in seconds) requests do not wait since there is no time to wait."""
+"""For how long (in seconds) requests do not wait after a rush has begun."""
 
 LONGEST_WAIT = 1.0
-"""For how long (in seconds) to wait until the settings are looked at again: they can be changed."""
+"""For how long (in seconds) requests wait until the changed settings are noticed, at most."""
 
 
 class Budget:
     """Delays requests, so that there are at most ``qps`` of them a second, and ``burst`` at once.
 
-    Both are of ``settings.networking``, and can be changed there at any time. Namespaces get
+    Both limits are in ``settings.networking``, and can be changed there at any time. Namespaces get
     the budget in turns: many requests for one of them do not hold up the others.
     """
 
@@ -48,7 +48,7 @@ class Budget:
             self._line.discard(waiter)
 
     def rush(self) -> None:
-        """Let those who wait go at once, and those who come soon: there is no time to wait."""
+        """Let the waiting requests go at once, and new ones for a while: there is no time."""
         loop = asyncio.get_running_loop()
         self._free_until = loop.time() + RUSH
         if self._timer is not None:
@@ -60,7 +60,7 @@ class Budget:
         if self._settings.networking.qps is None or now < self._free_until:
             return True
         most = self._get_period() * self._settings.networking.burst
-        self._spent_until = min(self._spent_until, now + most)  # the settings could be changed
+        self._spent_until = min(self._spent_until, now + most)  # the settings can have changed
         if now < self._get_next_time():
             return False
         self._spent_until = max(self._spent_until, now) + self._get_period()

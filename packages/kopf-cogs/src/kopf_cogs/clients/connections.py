@@ -28,14 +28,14 @@ MAX_REDIRECTS = 3
 _REDIRECTS = frozenset({307, 308})
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
-"""What would end a header, and begin another one."""
+"""The characters that would end a header and begin another one."""
 
 
 class Connection:
     """A pool of connections to one API server with the same credentials.
 
-    It is closed not at the moment it is retired, but when the last of its requests is finished:
-    the requests that run in parallel with the refused one should end with their own outcomes.
+    A retired connection closes only when the last of its requests has finished. The requests
+    that run in parallel with the refused one should end with their own outcomes.
     """
 
     __slots__ = (
@@ -56,7 +56,7 @@ class Connection:
         self._origin, self._parts = _parse_server(item.info.server)
         self._options = _make_options(item.info)
         identity = _make_identity(item.info)
-        # The headers of the session go to the proxy, too; those of requests go to the server only.
+        # Headers of the session go to the proxy, too; headers of requests go to the server only.
         self._identity = identity if "proxy" in self._options else []
         self.session = _make_session(item.info, [] if self._identity else identity)
         self._closing: asyncio.Task[None] | None = None
@@ -100,7 +100,7 @@ class Connection:
             timeout, began = _reduce(timeout, time() - began), time()
 
     def _find_redirect(self, response: aiohttp.ClientResponse) -> yarl.URL | None:
-        """Where it is to be sent instead, if it is still to the same server."""
+        """The URL for the same request, if the redirect is within the same server."""
         try:
             location = yarl.URL(response.headers.get("Location", ""), encoded=True)
             target = response.url.join(location)
@@ -127,7 +127,7 @@ class Connection:
 
     @property
     def retired(self) -> bool:
-        """Whether it is only for those who use it already."""
+        """Whether the connection is only for the requests that use it already."""
         return self._retired
 
     @property
@@ -136,13 +136,13 @@ class Connection:
         return self._closing is not None and self._closing.done()
 
     def retire(self) -> None:
-        """Close it as soon as it is not used."""
+        """Close the connection as soon as no requests use it."""
         self._retired = True
         if not self._inflight:
             self._close()
 
     async def close(self) -> None:
-        """Close it now, and wait until it is closed."""
+        """Close the connection now, and wait until it is closed."""
         self._retired = True
         await asyncio.shield(self._close())
 
@@ -153,9 +153,9 @@ class Connection:
 
 
 class ConnectionPool:
-    """The connections of one client: by one for each of the credentials in use.
+    """The connections of one client: one for each of the credentials in use.
 
-    The credentials are renewed for as long as it is used, ahead of their end.
+    The pool renews the credentials ahead of their end, for as long as it is used.
     """
 
     def __init__(
@@ -176,18 +176,18 @@ class ConnectionPool:
 
     @property
     def connections(self) -> list[Connection]:
-        """Those which can be used for new requests."""
+        """The connections for new requests."""
         return [*self._connections.values()]
 
     @property
     def retired(self) -> list[Connection]:
-        """Those which cannot, but are maybe used for the old ones."""
+        """The connections that are retired, but maybe still used for old requests."""
         return [connection for connection in self._retired if not connection.closed]
 
     async def acquire(self) -> Connection:
         """Choose a connection to use; wait for the credentials if necessary.
 
-        Raises :class:`LoginError` if there are none, or if they are unusable.
+        Raises :class:`LoginError` if there are no credentials, or if they are unusable.
         """
         while True:
             try:
@@ -205,11 +205,11 @@ class ConnectionPool:
         return not (self._closed or self._vault.refillable) and self._renewer.can_revive()
 
     def is_usable(self, connection: Connection) -> bool:
-        """Whether it is good for new requests: neither it nor its credentials are replaced."""
+        """Whether the connection is not retired, and its credentials are not replaced."""
         return connection.item in self._vault and not connection.retired
 
     def fail(self, connection: Connection, exc: BaseException) -> errors.APIConnectionError:
-        """Make the error of a request with no reply. It can be about the credentials too."""
+        """Make the error of a request with no reply. Its reason can be the credentials, too."""
         error = errors.make_connection_error(exc)
         if errors.is_distrust(exc):
             self._vault.doubt(connection.item, error)
@@ -223,7 +223,7 @@ class ConnectionPool:
         if self._connections.get(connection.item) is connection:
             self._retire(connection.item)
         if not self._vault.refillable and self._vault.is_empty():
-            is_first = not connection.item.usable_since  # otherwise, it would go on for ever
+            is_first = not connection.item.usable_since  # otherwise, retries would go on for ever
             if not (is_first and await self._revive()):
                 raise error
 
@@ -252,14 +252,14 @@ class ConnectionPool:
             self._logger.warning(f"Ignoring the credentials of {item.key}: {e}")
             return None
         self._connections[item] = connection
-        if self._renewal is None:  # not in the context of whoever makes the first request
+        if self._renewal is None:  # not in the context of the first request
             self._renewal = asyncio.create_task(
                 self._renewer.run(), name="credentials renewer", context=self._context
             )
         return connection
 
     async def _revive(self) -> bool:
-        """Get something in place of the refused credentials, if nobody else would bring it."""
+        """Get new credentials in place of the refused ones, if no login handlers do so."""
         return not (self._closed or self._vault.refillable) and await self._renewer.revive()
 
     def _retire(self, item: VaultItem) -> None:
@@ -269,11 +269,11 @@ class ConnectionPool:
 
 
 def _reduce(timeout: aiohttp.ClientTimeout, passed: float) -> aiohttp.ClientTimeout:
-    """The rest of the time: it is for all redirects at once, as leaders must not write later."""
+    """The rest of the timeout, which is for all redirects: leaders must not write later."""
     return aiohttp.ClientTimeout(
         total=None if timeout.total is None else max(0.001, timeout.total - passed),
         sock_connect=timeout.sock_connect,
-        ceil_threshold=math.inf,  # it is not to be rounded up to a whole second
+        ceil_threshold=math.inf,  # must not be rounded up to a whole second
     )
 
 
@@ -281,7 +281,7 @@ def _parse_server(address: str) -> tuple[yarl.URL, tuple[str, str, str]]:
     try:
         server = yarl.URL(address.rstrip("/"), encoded=True)
         origin = server.origin()
-        if server.port is None:  # it is not parsed until now
+        if server.port is None:  # the port is not parsed until now
             raise ValueError("It is not HTTP.")
     except ValueError as e:
         text = f"The address of the server makes no sense: {address!r}"
@@ -298,7 +298,7 @@ def _make_options(info: credentials.KubeContext) -> Mapping[str, Any]:
 
 
 def cut(response: aiohttp.ClientResponse) -> None:
-    """End a response that goes on: it has its connection for itself, and nobody reads the rest.
+    """End a response that goes on: no task reads the rest, and no request shares the connection.
 
     A polite end of TLS would wait for the server, often for longer than the event loop lives.
     """
@@ -335,7 +335,7 @@ def _make_session(
 
 
 def _make_identity(info: credentials.KubeContext) -> list[tuple[str, str]]:
-    """Several of the same name are possible: those of impersonation."""
+    """The headers of the credentials; impersonation can have several of the same name."""
     pairs = info.as_header_pairs() if isinstance(info, credentials.ConnectionInfo) else []
     if any(_CONTROLS.search(value) for _, value in pairs):
         raise credentials.LoginError("There are control characters in the token or in its scheme.")
@@ -344,9 +344,9 @@ def _make_identity(info: credentials.KubeContext) -> list[tuple[str, str]]:
 
 def _make_ssl(info: credentials.ConnectionInfo) -> ssl.SSLContext | bool:
     if info.server.startswith("http://"):
-        return True  # unused, but the context takes time to be made
+        return True  # unused; and it takes time to make a context
     try:
         return info.as_ssl_context()
     except (OSError, ValueError) as e:
-        # Incl. SSL errors. They do not say which file or what is wrong with it, but so is Python.
+        # Incl. SSL errors. Python does not say in them which file is wrong, or why.
         raise credentials.LoginError(f"TLS certificates or keys cannot be used: {e}") from e

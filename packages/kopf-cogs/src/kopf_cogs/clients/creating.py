@@ -17,7 +17,7 @@ async def create_object(
 ) -> bodies.RawBody:
     """Create the object, and return it as it is stored: with the uid, the version, the defaults.
 
-    ``apiVersion`` and ``kind`` can be omitted: they are those of the resource then.
+    ``apiVersion`` and ``kind`` can be omitted: then, the resource gives them.
     Raises :class:`APIConflictError` if it exists, :class:`APIUnprocessableError` if it is wrong.
     """
     payload = {"apiVersion": resource.api_version, "kind": resource.kind} | dict(body)

@@ -1,7 +1,7 @@
 """Discovery: which kinds of objects the cluster serves.
 
 Modern servers tell everything in two requests (for the core API and for all other groups);
-this is called "aggregated discovery". From others, it is collected version by version.
+this is called "aggregated discovery". Older servers tell it version by version.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ _AGGREGATED = ",".join(
 
 
 class ScanResult(NamedTuple):
-    """What is served by the cluster."""
+    """The kinds of objects that the cluster serves."""
 
     resources: frozenset[Resource]
 
@@ -37,12 +37,12 @@ class ScanResult(NamedTuple):
 
 @dataclasses.dataclass(slots=True)
 class _Findings:
-    """What is found so far."""
+    """The resources that the scan has found so far."""
 
     resources: set[Resource] = dataclasses.field(default_factory=set)
     broken: dict[str, errors.APIError] = dataclasses.field(default_factory=dict)
     versions: list["_Version"] = dataclasses.field(default_factory=list)
-    """What is to be scanned yet."""
+    """The versions that the scan has yet to request."""
 
 
 class _Version(NamedTuple):
@@ -79,7 +79,7 @@ async def scan(client: session.Client, *, groups: Collection[str] | None = None)
 
 
 async def _get_indices(client: session.Client) -> Collection[Any]:
-    """Get both lists of groups. If both fail, it is always the same error, not the quickest one."""
+    """Get both lists of groups. If both fail, raise the error of the first, not of the quickest."""
     indices: Collection[Any] = await asyncio.gather(
         _get_index(client, "/api"), _get_index(client, "/apis"), return_exceptions=True
     )
@@ -119,7 +119,7 @@ async def _scan_version(client: session.Client, version: _Version, findings: _Fi
 
 
 def _interpret(findings: _Findings, payload: Any) -> None:
-    """Take whatever the server has responded with, in any of the formats."""
+    """Take the groups and versions from a response of the server, in any of its formats."""
     match payload:
         case {"kind": "APIGroupDiscoveryList", "items": items}:
             for item in items or []:
@@ -166,7 +166,7 @@ def _parse_group(group: dict[str, Any]) -> Iterator[_Version]:
 
 
 def _parse_resources(version: _Version, payload: dict[str, Any]) -> Iterator[Resource]:
-    """Parse a version as it is listed separately: the subresources go as resources there."""
+    """Parse the separate list of one version: it has the subresources among the resources."""
     items = payload.get("resources") or []
     subresources: dict[str, set[str]] = {}
     for item in items:

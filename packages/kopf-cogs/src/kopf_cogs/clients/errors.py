@@ -4,9 +4,9 @@
      ├── APIConnectionError         no reply: network, TLS, timeouts; see ``__cause__``
      ├── APIResponseError           a successful reply that cannot be understood: cut, not JSON
      │    ├── APITooDeepError       the reply is JSON, but it is nested too deep to be held
-     │    └── APIPatchReplyError    the same for a patch, which is done nevertheless
+     │    └── APIPatchReplyError    the same for a patch, which the server has done nevertheless
      └── APIStatusError             a reply with an error status, or an ERROR event of a watch
-          ├── APIRedirectError      3xx: not within the server; credentials stay with it
+          ├── APIRedirectError      3xx: not followed, as credentials must stay with the server
           ├── APIClientError        4xx
           │    ├── APIUnauthorizedError     401
           │    ├── APIForbiddenError        403
@@ -103,7 +103,7 @@ class APIStatusError(APIError):
 
     @property
     def is_of_content(self) -> bool:
-        """Whether the server refuses what was sent, whoever has sent it and whenever."""
+        """Whether the server refuses the content of the request, from any client at any time."""
         return self.status in (400, 422) or isinstance(self, APIUnprocessableError)
 
     def about(self, subject: str) -> Self:
@@ -235,19 +235,19 @@ _CLASSES: Mapping[int, type[APIStatusError]] = {
 }
 
 _MISNAMED: Mapping[re.Pattern[str], type[APIClientError]] = {
-    # What can never be applied; the rest of the message can quote anything of the object.
+    # Such objects can never be applied; the rest of the message can quote any part of them.
     re.compile(
         r"(Internal error occurred: )?"
         r"(failed to create typed (patch|live) object|failed to convert new object"
         r"|unable to convert unstructured object)"
     ): APIUnprocessableError,
-    # What can never be stored: there is more room for requests than for objects in the storage.
-    # The texts are of etcd, or of its client, maybe quoted by those who are in between.
+    # Such objects can never be stored: the storage limits objects more than requests.
+    # The texts come from etcd or from its client, maybe quoted by the servers in between.
     re.compile(
         r"(.*(: | = ))?(etcdserver: request is too large|trying to send message larger than max)"
     ): APIClientError,
 }
-"""What the server says, with the status 500, of requests that fail the same if repeated."""
+"""The messages of the server, with the status 500, for requests that always fail the same."""
 
 
 def make_status_error(
@@ -310,7 +310,7 @@ async def _read_body(response: aiohttp.ClientResponse) -> bytes:
             chunks.append(chunk)
             size += len(chunk)
         else:
-            response.close()  # the rest is not interesting, but is on the way
+            response.close()  # the rest of the body is useless, but on its way
     except (aiohttp.ClientError, OSError, TimeoutError):
         pass  # the status is known already, and it is more important than the body
     return b"".join(chunks)[:MAX_ERROR_BODY]
@@ -324,7 +324,7 @@ def _parse_body(body: bytes) -> Mapping[str, Any] | None:
     return payload if isinstance(payload, Mapping) else None
 
 
-# How aiohttp was configured, which it puts into the texts of its errors.
+# The configuration of TLS, which aiohttp puts into the texts of its errors.
 _INTERNALS = re.compile(r" ssl:(default|True|False|<[^>]*>)")
 
 _CREDENTIALS_IN_URLS = re.compile(r"//[^/@\s]+@")
@@ -336,11 +336,11 @@ def hide_credentials(text: str) -> str:
 
 
 def make_connection_error(exc: BaseException) -> APIConnectionError:
-    """Wrap a network error with a text that is never empty; to be raised ``from`` the original."""
+    """Wrap a network error with a text that is never empty; raise it ``from`` the original."""
     text = str(exc)
     if isinstance(exc, TimeoutError):
         text = f"the request has timed out ({text})" if text else "the request has timed out"
-    elif isinstance(exc, aiohttp.ClientPayloadError):  # it looks as if it was about HTTP 400
+    elif isinstance(exc, aiohttp.ClientPayloadError):  # its text looks as if it was HTTP 400
         text = "the response is cut, or broken on its way"
     text = hide_credentials(text or type(exc).__name__)
     text = _INTERNALS.sub("", text)

@@ -10,7 +10,7 @@ MAX_MESSAGE = 1024
 """In bytes of UTF-8: the API servers refuse longer messages."""
 
 MAX_REASON = 128
-"""The same for reasons, and for the names of instances."""
+"""In bytes of UTF-8: the API servers refuse longer reasons, and longer names of instances."""
 
 _CUT = "..."
 
@@ -27,7 +27,7 @@ async def post_event(
     """Post an event about the object; get the event as it is created, if it is.
 
     ``type`` is Normal, Warning, or any other word; ``reason`` is a word in CamelCase.
-    What is too long is cut in the middle. Who reports the event is said by ``settings.posting``.
+    Too long texts are cut in the middle. ``settings.posting`` names the reporter of the event.
     ``backoffs`` are the delays of the retries (``settings.posting.default_backoffs`` by default).
 
     Events of cluster-scoped objects go to the "default" namespace: there are no others for them.

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from kopf_cogs.configs.settings import OperatorSettings
 
 PRIORITY = 10
-"""The priority of these credentials among those of other login methods."""
+"""The priority of these credentials among the credentials of all login methods."""
 
 _FOLDER = pathlib.Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -64,7 +64,7 @@ def _read_namespace(path: pathlib.Path) -> str | None:
 
 
 def find_token_path(token: str | None) -> str | None:
-    """The file with this token, if it is the one of the pod: other clients do not tell."""
+    """The file with this token, if it is the token of the pod: other clients do not tell."""
     path = _FOLDER / "token"
     try:
         return str(path) if token and path.read_text(encoding="utf-8").strip() == token else None

@@ -26,8 +26,8 @@ class AmbiguousKindError(errors.APIError):
 class Kinds:
     """The kinds that the cluster serves, as far as they were asked for.
 
-    Only the API groups in question are discovered; what is found is remembered.
-    What is not found is looked for every time: it can be defined at any moment.
+    Only the API groups in question are discovered. The found kinds are remembered.
+    A request for an absent kind looks for it every time: users can define it at any moment.
     """
 
     def __init__(self, client: session.Client) -> None:
@@ -77,7 +77,7 @@ class Kinds:
         self._found_kinds = {k: res for k, res in self._found_kinds.items() if res != resource}
 
     def revise(self, resources: Collection[Resource]) -> None:
-        """These are served now: forget those which were served in another way, e.g. scope."""
+        """Forget the kinds that the server serves in another way now, e.g. with another scope."""
         served = {resource: resource for resource in resources}
         for known in {*self._found.values(), *self._found_kinds.values()}:
             newer = served.get(known, known)
@@ -85,7 +85,7 @@ class Kinds:
                 self.forget(known)
 
     async def _discover(self, selector: Selector) -> Resource:
-        # Where the group is not said, the core API is preferred, and is cheap to look at.
+        # Without a group, the core API is preferred, and is cheap to look at.
         attempts = [{""}, None] if selector.group is None else [{selector.group}]
         broken: Mapping[str, errors.APIError] = {}
         for groups in attempts:
@@ -100,7 +100,7 @@ class Kinds:
             for resource in resolution.resources:
                 return resource
         if broken:
-            raise next(iter(broken.values()))  # it could be there, but nobody can tell
+            raise next(iter(broken.values()))  # the kind could be in this group
         raise UnknownKindError(f"There is no such kind in the cluster: {_show(selector)}")
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kopf_cogs.configs.settings import OperatorSettings
 
 PRIORITY = 10
-"""The priority of these credentials among those of other login methods."""
+"""The priority of these credentials among the credentials of all login methods."""
 
 _RISKY_FIELDS = frozenset(
     {
@@ -30,7 +30,7 @@ _RISKY_FIELDS = frozenset(
         "certificate-authority",
     }
 )
-"""The fields by which a kubeconfig has programs run, or files read."""
+"""The fields that make the client run programs, or read files."""
 
 
 def login_with_kubeconfig(
@@ -76,9 +76,9 @@ def read_kubeconfig(
 def parse_kubeconfig(
     data: bytes, title: str, *, trust_env: bool = False
 ) -> credentials.ConnectionInfo:
-    """Get the credentials of the current context from the content of somebody else's kubeconfig.
+    """Get the credentials of the current context from the content of a foreign kubeconfig.
 
-    It must name no programs and no files: its author could run and read them by our rights.
+    It must name no programs and no files: its author could run and read them with our rights.
     """
     try:
         doc = yamls.load(data)
@@ -115,7 +115,7 @@ def _get_connection(
         username=user.get_str("username"),
         password=user.get_str("password"),
         token=None if token_path is not None else user.get_str("token"),
-        token_path=token_path,  # unlike in other fields, it is preferred: it can be renewed
+        token_path=token_path,  # unlike in other fields, the file is preferred: it can be renewed
         certificate_path=user.get_path("client-certificate"),
         certificate_data=user.get_data("client-certificate-data"),
         private_key_path=user.get_path("client-key"),
@@ -127,7 +127,7 @@ def _get_connection(
 
 
 class Target(NamedTuple):
-    """Which cluster is meant by the kubeconfig."""
+    """The cluster that the kubeconfig means."""
 
     context: str
     server: str
@@ -161,7 +161,7 @@ def is_plugin_needed(context: str | None = None) -> bool:
 
 
 def explain_absence() -> str:
-    """Why there is no kubeconfig; empty if there is any, whatever is in it."""
+    """The reason why there is no kubeconfig; empty if there is any, even a wrong one."""
     try:
         return "" if find_files() else "$KUBECONFIG is not set, and there is no ~/.kube/config"
     except credentials.LoginError as e:
@@ -190,7 +190,7 @@ def _check_cluster(cluster: kubefiles.Entry) -> None:
 
 
 def _check_user(user: kubefiles.Entry) -> None:
-    """Refuse what could be understood in several ways, or not at all."""
+    """Refuse the fields that are ambiguous, or are not supported at all."""
     if _has_basic_auth(user) and (user.get("token") or user.get("tokenFile")):
         raise user.fail("has both a password and a token; it is not clear what to use")
     has_cert = user.get("client-certificate") or user.get("client-certificate-data")
@@ -213,7 +213,7 @@ def _has_basic_auth(user: kubefiles.Entry) -> bool:
 
 
 def _get_server(cluster: kubefiles.Entry, user: kubefiles.Entry) -> str:
-    """The address with its scheme. If there is none, it depends on whether TLS is meant."""
+    """The address with its scheme. If it has no scheme, the fields for TLS decide."""
     server = cluster.get_str("server") or ""
     if "://" in server:
         return server
@@ -246,7 +246,7 @@ def _get_impersonation(user: kubefiles.Entry) -> credentials.Impersonation | Non
 def _get_plugin(
     user: kubefiles.Entry, cluster: kubefiles.Entry, info: credentials.ConnectionInfo
 ) -> plugins.ExecPlugin | None:
-    """The exec plugin, unless there is something to log in with already."""
+    """The exec plugin, unless there is a token or a username already."""
     fields = user.get("exec")
     if not fields or info.token or info.username:
         return None

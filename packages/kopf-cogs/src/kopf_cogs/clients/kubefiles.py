@@ -70,7 +70,7 @@ class Entry(NamedTuple):
 
 
 class KubeFiles:
-    """Several files as one."""
+    """Several kubeconfig files as one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class KubeFiles:
         self._entries: dict[tuple[str, str], Entry] = {}
 
     def add(self, path: pathlib.Path) -> None:
-        """Add what the file has, and the previous ones have not."""
+        """Add the entries of the file that the previous files do not have."""
         self.add_doc(_read_file(path), path)
 
     def add_doc(self, doc: Any, path: pathlib.Path) -> None:

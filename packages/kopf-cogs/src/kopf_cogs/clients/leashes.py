@@ -16,18 +16,18 @@ End = Callable[[], None]
 
 
 class LeashPulledError(Exception):
-    """Nobody needs it anymore, so it is not started."""
+    """The program is not started, as its result is not needed anymore."""
 
 
 class _Leash:
-    """What is going on for one purpose, in whichever threads."""
+    """The programs that run for one purpose, in any threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._ends: set[End] | None = set()
 
     def start(self, start: Callable[[], T], end: Callable[[T], None]) -> tuple[T, End]:
-        """Start it, and know how to end it; nothing can come between these two."""
+        """Start the program, and remember how to end it; ``pull()`` cannot come in between."""
         with self._lock:
             if self._ends is None:
                 raise LeashPulledError
@@ -49,12 +49,12 @@ class _Leash:
 
 
 _leash: ContextVar[_Leash | None] = ContextVar("leash", default=None)
-"""Set around login handlers and renewals: exec plugins are run in there, deep in users' code."""
+"""Set around login handlers and renewals: exec plugins run inside, deep in users' code."""
 
 
 @contextlib.contextmanager
 def leashed() -> Iterator[None]:
-    """Let nothing outlive this block of what is held in it, also in its tasks and threads.
+    """End all programs that this block has started, also in its tasks and threads, with the block.
 
     The threads must be started with the context of the block, as :func:`asyncio.to_thread` does.
     """
@@ -69,9 +69,9 @@ def leashed() -> Iterator[None]:
 
 @contextlib.contextmanager
 def held(start: Callable[[], T], end: Callable[[T], None]) -> Iterator[T]:
-    """Start it; have it ended if it goes on when the leash is pulled, or when the process exits.
+    """Start the program; end it when the leash is pulled, or when the process exits.
 
-    ``end`` is called in another thread, maybe at the same moment when it ends by itself.
+    ``end`` is called in another thread, maybe at the same moment when the program ends.
     Raises :class:`LeashPulledError` if it is too late to start.
     """
     leash = _leash.get() or _Leash()

@@ -9,7 +9,7 @@ from kopf_cogs.structs import parts, resources
 if TYPE_CHECKING:
     from kopf_cogs.configs.settings import WatchingSettings
 
-# How many objects to request at once when there is an impossible one among them.
+# How many objects to request at once when one of them is nested too deep.
 _CAREFUL_CHUNK_SIZE = 100
 
 DEFAULT_CHUNK_SIZE = 500
@@ -23,9 +23,9 @@ def collect_selectors(
     name: str | None = None,
     part: parts.Part = parts.ALL_OBJECTS,
 ) -> dict[str, str]:
-    """The parameters for those objects only that are served; ``selector`` is one more of labels.
+    """The parameters that select the served objects; ``selector`` is one more label selector.
 
-    With ``name``, only the object of this name is served.
+    With ``name``, they select only the object of this name.
     """
     shards = [*filter(None, [part.shards]), *settings.shard_selectors.collect(resource)]
     labels = [
@@ -39,13 +39,13 @@ def collect_selectors(
     selectors = {
         "labelSelector": ",".join(labels),
         "fieldSelector": ",".join(fields),
-        "shardSelector": shards[-1] if shards else "",  # unlike others, they cannot be joined
+        "shardSelector": shards[-1] if shards else "",  # unlike others, these cannot be joined
     }
     return {key: value for key, value in selectors.items() if value}
 
 
 class Page(NamedTuple):
-    """A part of the list; all of it if it is not requested in chunks."""
+    """A part of the list; the whole list if the client does not request it in chunks."""
 
     items: list[Any]
     """The objects, each with its ``apiVersion`` and ``kind``."""
@@ -94,9 +94,9 @@ async def list_objects(
         metadata = _get_metadata(payload)
         token = metadata.get("continue")
         items = _get_items(payload, resource, rejected)
-        left = None if "shardSelector" in query else _get_remaining(metadata)  # it counts all
+        left = None if "shardSelector" in query else _get_remaining(metadata)  # of all shards
         yield Page(items, metadata.get("resourceVersion"), rejected, left)
-        del payload, items  # not to be kept while the next page is being requested
+        del payload, items  # not in memory while the next page is being requested
         if not token:
             return
         if token == query.get("continue"):
@@ -125,7 +125,7 @@ def _get_items(
     resource: resources.Resource,
     rejected: list[quarantine.Quarantined],
 ) -> list[Any]:
-    """The list says what is in it; the objects often do not, but they are used separately."""
+    """The objects with their kinds: the list has the kind, but its objects often do not."""
     items: list[Any] = payload.get("items") or []
     if not isinstance(items, list):
         raise errors.APIResponseError("the items of the list are not a list")

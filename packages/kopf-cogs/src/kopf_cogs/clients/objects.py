@@ -10,18 +10,18 @@ from kopf_cogs.structs import resources, secrecy
 
 APPLY_PATCH = "application/apply-patch+yaml"
 APPLYING_VERBS = ("create", "patch")
-"""What the server-side apply needs: the first one, if the object does not exist yet."""
+"""The verbs of the server-side apply: the first one, if the object does not exist yet."""
 
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 
 _OTHER_UID = re.compile(r"UID in (the )?precondition")
-"""Both the API server and its storage say so; there is no other sign of that."""
+"""Both the API server and its storage say so of another uid; there is no other sign."""
 
 Obj = dict[str, Any]
-"""An object of any kind: they differ in what they have besides the metadata."""
+"""An object of any kind: kinds differ in the fields besides the metadata."""
 
 Propagation = Literal["Foreground", "Background", "Orphan"]
-"""What happens to those whom a deleted object owns: see the garbage collection of Kubernetes."""
+"""The fate of the dependents of a deleted object: see the garbage collection of Kubernetes."""
 
 
 class Listing:
@@ -86,8 +86,8 @@ class ObjectsAPI:
     webhooks included, but stores nothing.
 
     All methods raise :class:`APIError` in its many forms, e.g. :class:`APINotFoundError`,
-    :class:`UnknownKindError` if there is no such kind, and :class:`ValueError` if something
-    necessary is not specified, such as the namespace or the name.
+    or :class:`UnknownKindError` if there is no such kind. They raise :class:`ValueError` if
+    something necessary is not specified, such as the namespace or the name.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class ObjectsAPI:
     ) -> Listing:
         """List the objects: ``await`` for all of them, or ``async for`` to go over them by pages.
 
-        Without a namespace, those of the whole cluster. ``labels`` and ``fields`` are selectors
+        Without a namespace, it lists the whole cluster. ``labels`` and ``fields`` are selectors
         as in kubectl, or mappings of exact values. ``chunk_size`` is the size of a page.
         """
         selectors = {"labelSelector": _selector(labels), "fieldSelector": _selector(fields)}
@@ -144,8 +144,8 @@ class ObjectsAPI:
     ) -> Obj:
         """Create the object. Raises :class:`APIConflictError` if there is one of this name already.
 
-        If the reply is lost, the request is repeated; what it has created before is no conflict.
-        Objects with generated names are never sent twice, as it would not be known.
+        If the reply is lost, the request is repeated; the object of the first request is no
+        conflict. Objects with generated names are never sent twice: there is no name to find them.
         """
         resource, payload = await self._prepare(body, kind)
         metadata, since = payload["metadata"], self.client.clock.now()
@@ -182,9 +182,9 @@ class ObjectsAPI:
     ) -> Obj:
         """Make the object have these fields, whether it exists or not: the server-side apply.
 
-        The fields that were applied before, and are not in the body now, are removed; those of
-        other managers are left as they are. If others have set the same fields, they lose them;
-        or :class:`APIConflictError` is raised with ``force=False``.
+        The server removes the fields that this manager applied before, but are not in the body now.
+        It leaves the fields of other managers. If other managers have set the same fields, they
+        lose these fields; with ``force=False``, :class:`APIConflictError` is raised instead.
         """
         resource, payload = await self._prepare(body, kind)
         metadata = payload["metadata"]
@@ -207,8 +207,10 @@ class ObjectsAPI:
         strategic: bool = False,
         dry_run: bool = False,
     ) -> Obj:
-        """Change some fields of the object: by a merge patch if it is a mapping, a JSON patch if
-        it is a list of operations, or a strategic merge patch (of built-in kinds only) on demand.
+        """Change some fields of the object.
+
+        A mapping is a merge patch, and a list of operations is a JSON patch. With ``strategic``,
+        a mapping is a strategic merge patch (for built-in kinds only).
         """
         resource = await self.kinds.resolve(kind)
         content_type = STRATEGIC_PATCH if strategic else patching.MERGE_PATCH
@@ -239,8 +241,8 @@ class ObjectsAPI:
 
         With ``uid``, only that very object; another one of the same name is not touched.
         ``grace_period`` is in seconds. With ``missing_ok``, an absent object is not an error;
-        but it is if the server does not say so of the object, but e.g. of the whole kind.
-        If the server fails, the request is repeated; what it has deleted before is not missed.
+        but it is an error if the server does not find e.g. the whole kind. If the server fails,
+        the request is repeated; the object that the first request has deleted is not missed.
         """
         resource = await self.kinds.resolve(kind)
         options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
@@ -280,7 +282,7 @@ class ObjectsAPI:
         try:
             response = await self.client.request(method, url, payload=payload, **options)
         except errors.APINotFoundError as e:
-            if not e.details.get("name"):  # not the object is absent, but the whole kind
+            if not e.details.get("name"):  # the whole kind is absent, not the object
                 self.kinds.forget(resource)
             raise
         except errors.APIForbiddenError as e:
@@ -320,9 +322,9 @@ def _locate(
 
 
 def _is_gone(exc: errors.APINotFoundError | errors.APIConflictError) -> bool:
-    """Whether it is said that there is no such object, or another one instead of it.
+    """Whether the server says that there is no such object, or another one instead of it.
 
-    Everything else is of no use: the kind is not served, somebody denies the deletion, and so on.
+    Other errors are not about that: the kind is not served, a webhook denies the deletion, etc.
     """
     if isinstance(exc, errors.APINotFoundError):
         return bool(exc.details.get("name"))

@@ -21,14 +21,14 @@ MAX_ATTEMPTS = 5
 """How many times to apply the functions to ever fresher bodies of an object that changes a lot."""
 
 MAX_CONFLICTS = 4
-"""How many times to merge into the very state that is known, if others can go on with the object.
-Then, it is merged into whatever it is: busy objects are not to be given up."""
+"""How many times to merge into the known version only, if other operators can handle the object.
+Then, the fields are merged into any version: busy objects must get their patches, too."""
 
 CONFLICT_DELAY = 0.05
 """In seconds: the delay after the second conflict in a row; then it grows. With a jitter."""
 
 _IDENTITY = frozenset({"uid", "resourceVersion"})
-"""What tells the object and its state from others; every reply with the object has these."""
+"""The fields that identify the object and its state; every reply with the object has these."""
 
 
 class PatchResult(NamedTuple):
@@ -38,18 +38,18 @@ class PatchResult(NamedTuple):
     """The object after the last of the requests; ``None`` if there were none, or it is gone."""
 
     remaining: patches.Patch
-    """What was not applied since the object has changed meanwhile: for the fresher body."""
+    """The functions that failed as the object has changed meanwhile: for the fresher body."""
 
     refusal: str | None = None
-    """What the server has said of what remains. Conflicts and denials by webhooks look alike."""
+    """The refusal of the rest by the server. Conflicts and denials by webhooks look alike."""
 
     gone: bool = False
     """The object does not exist anymore."""
 
     inconsistencies: diffs.Diff = diffs.EMPTY
-    """What was requested but is not in the object, e.g. pruned by the schema: wishes vs. facts.
+    """The requested fields that the object lacks, e.g. pruned by the schema: wishes vs. facts.
 
-    Nobody is told of it but the caller: it depends on the wishes whether it is worth a warning.
+    They are not logged here: it depends on the wishes whether they are worth a warning.
     """
 
 
@@ -97,14 +97,14 @@ class _Target(NamedTuple):
     async def merge_in_time(
         self, payload: dict[str, Any], subresource: str | None, known: Any
     ) -> bodies.RawBody:
-        """Apply the fields, but not if it is on its way for so long that others have gone on.
+        """Apply the fields, unless the request is so late that the next leader has gone on.
 
-        When this operator does not lead anymore, the next one changes the objects it handles.
-        So what comes after that is refused, as the version is not the latest one. While this one
-        leads, a conflict only means that somebody else has changed the object: it is read again.
-        So are the lists that must not be replaced with what was made of older ones: conditions.
-        The API ignores the uid in the requests for the status. There, the version stands for it:
-        the reading notices if the object was deleted, and another one has its name.
+        When this operator does not lead anymore, the next leader changes the objects. The server
+        refuses the later requests of this operator, as their version is not the latest one.
+        While this operator leads, a conflict means that another client has changed the object.
+        So the object is read again, and the conditions are rebased: they must not replace newer
+        conditions. The API ignores the uid in the requests for the status. There, the version
+        stands for the uid: the reading notices another object with the same name.
         """
         for _ in range(MAX_CONFLICTS):
             version = _get_version(known)
@@ -116,7 +116,7 @@ class _Target(NamedTuple):
             except errors.APIConflictError:
                 known = await self.get_if_permitted()
                 if _get_version(known) == version:
-                    raise  # it is the change itself what is wrong
+                    raise  # the change itself is wrong
         return await self.merge(rebase_conditions(payload, known), subresource)
 
     async def modify(self, ops: jsonpatch.JSONPatch, subresource: str | None) -> bodies.RawBody:
@@ -135,7 +135,7 @@ class _Target(NamedTuple):
     async def _send(self, payload: object, content_type: str, subresource: str | None) -> Any:
         """Send the patch; to the object itself if the subresource was switched off meanwhile.
 
-        It is said of such subresources that there is no object. So, it is looked for.
+        For such a subresource, the server says that the object is absent. So the object is read.
         """
         url = self.resource.get_url(
             namespace=self.namespace, name=self.name, subresource=subresource
@@ -143,7 +143,7 @@ class _Target(NamedTuple):
         try:
             return await self.client.patch(url, payload, content_type=content_type)
         except errors.APIPatchReplyError:
-            return None  # as of those who reply with nothing: the object is read, and compared
+            return None  # like an empty reply: the object will be read, and compared
         except errors.APINotFoundError as e:
             if not e.names(self.name):
                 raise
@@ -153,7 +153,7 @@ class _Target(NamedTuple):
         return await self._send(payload, content_type, None)
 
     async def _get_merged(self, wish: Mapping[str, Any], reply: Any) -> bodies.RawBody:
-        """The object when the reply is something else: unless that is a success, it is doubted."""
+        """Read the object if the reply is not the object; without a success, check the fields."""
         body = await self.get()
         if not _is_success(reply) and _lacks(wish, body):
             raise errors.APIResponseError(
@@ -183,7 +183,7 @@ class _Target(NamedTuple):
             return None
 
     def _is_object(self, body: Any) -> bool:
-        """Whether it is of this kind: some servers and proxies reply with statuses and the like."""
+        """Whether it is an object of this kind: servers and proxies can reply with statuses."""
         metadata = body.get("metadata") if isinstance(body, dict) else None
         if not isinstance(metadata, dict) or not (metadata.keys() & _IDENTITY):
             return False
@@ -268,7 +268,7 @@ async def _apply_fields(
     applied: list[str],
     inconsistencies: list[diffs.DiffItem],
 ) -> Any:
-    """Merge the fields into the object; return the new one, if there is anything to be merged."""
+    """Merge the fields into the object; return the new object, if there are any fields."""
     result: Any = None
     for payload, subresource in _split_fields(target.resource, patch):
         is_status = subresource is not None and target.uid is not None
@@ -283,12 +283,13 @@ async def _apply_fields(
 
 
 async def _apply_fns(target: _Target, patch: patches.Patch, body: Any) -> Any:
-    """Apply the functions to the freshest body; return the new one, if anything has changed.
+    """Apply the functions to the freshest body; return the new body, if anything has changed.
 
-    Streams can lag behind the changes of others for so long that it is never the right moment.
-    So if the object has changed meanwhile, it is taken right from the API, and tried again.
+    Streams can lag behind the changes of other clients so much that their bodies are never fresh.
+    So if the object has changed meanwhile, the client reads it from the API, and tries again.
 
-    Raises :class:`_ObjectChanged` if it changes too often, or if it is refused though unchanged.
+    Raises :class:`_ObjectChanged` if the object changes too often, or if the server refuses
+    the patch though the object has not changed.
     """
     freshest = body
     for attempt in range(MAX_ATTEMPTS):
@@ -305,7 +306,7 @@ async def _apply_fns(target: _Target, patch: patches.Patch, body: Any) -> Any:
                 await asyncio.sleep(CONFLICT_DELAY * 2.0**attempt * get_chance().uniform(0.5, 1.5))
             known, freshest = freshest, await target.get_if_permitted()
             if freshest is None or _get_version(known) == _get_version(freshest):
-                raise  # it is the change itself what is wrong
+                raise  # the change itself is wrong
     raise AssertionError("unreachable")  # pragma: no cover
 
 
@@ -314,7 +315,7 @@ def _split_fields(
 ) -> Iterator[tuple[dict[str, Any], str | None]]:
     """The payloads of merge-patches, each with the subresource it goes to.
 
-    The status goes first: if the rest never gets there, nobody believes that it was handled.
+    The status goes first: if the rest never gets to the server, the change counts as not handled.
     """
     if "status" in patch and "status" in resource.subresources:
         main = {key: value for key, value in patch.items() if key != "status"}
@@ -368,7 +369,7 @@ def _lacks(wish: Mapping[str, Any], body: Any) -> bool:
 
 
 def _is_another_object(exc: errors.APIStatusError) -> bool:
-    """Whether the patch is refused because of the uid: it cannot be changed."""
+    """Whether the patch is refused because of the uid: the uid of an object cannot change."""
     return "Precondition failed: UID" in (exc.message or "") or any(
         cause.get("field") == "metadata.uid" for cause in exc.causes
     )
@@ -377,10 +378,10 @@ def _is_another_object(exc: errors.APIStatusError) -> bool:
 def _find_inconsistencies(
     wish: Mapping[str, Any], fact: Any, path: dicts.FieldPath, found: list[diffs.DiffItem]
 ) -> None:
-    """Compare only what was requested: the API servers add a lot on their own."""
+    """Compare only the requested fields: the API servers add a lot of others."""
     for key, wished in wish.items():
         actual = fact.get(key) if isinstance(fact, dict) else None
-        # Most of the values are equal strings, so it is fast for them.
+        # Most of the values are equal strings, so this check is fast for them.
         if type(wished) is not type(actual) or wished != actual:
             field = (*path, key)
             if isinstance(actual, dict) and dicts.is_mapping(wished):

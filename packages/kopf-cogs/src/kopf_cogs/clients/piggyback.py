@@ -29,14 +29,14 @@ PRIORITY_OF_PYKUBE = 20
 
 KNOWN_TO_PYKUBE = frozenset({"token", "username", "auth-provider", "client-certificate"})
 UNKNOWN_TO_PYKUBE = frozenset({"exec", "tokenFile"})
-"""If there is nothing else, all requests would be anonymous, and so forbidden for ever."""
+"""With these fields only, all requests would be anonymous, and so forbidden for ever."""
 
 HEADER_KEYS = ("BearerToken", "authorization")
-"""Where the client libraries keep the header. Only some versions know that they are the same."""
+"""The keys of the header in the client libraries. Only some versions treat them as the same."""
 
 
 _MODULES = {"pykube": ("pykube",), "kubernetes": ("kubernetes.client", "kubernetes.config")}
-"""What the default login handlers import, by the names of the libraries."""
+"""The modules that the default login handlers import, by the names of the libraries."""
 
 
 def has_client() -> bool:
@@ -50,7 +50,7 @@ def has_pykube() -> bool:
 
 
 def import_clients() -> None:
-    """Import those of the clients that the default login handlers use, if they are installed."""
+    """Import the client libraries of the default login handlers, if they are installed."""
     for name in filter(_is_installed, _MODULES):
         _import(name)
 
@@ -58,7 +58,7 @@ def import_clients() -> None:
 def find_broken_clients() -> Iterator[str]:
     """Say which of these clients are installed, but cannot be imported; and why.
 
-    The login functions are silent about that: they return nothing, so that others can be tried.
+    The login functions are silent about that: they return nothing, so that Kopf tries others.
     """
     for name in filter(_is_installed, _MODULES):
         try:
@@ -121,7 +121,7 @@ def _find_header(config: Any) -> str | None:
 
 
 def _get_kubeconfig() -> str | None:
-    """As it is now: the libraries remember it as it was when they were imported."""
+    """The current value of the variable: the libraries remember its value at their import."""
     return os.environ.get("KUBECONFIG") or None
 
 
@@ -151,7 +151,7 @@ async def login_via_async_client(
             raise _make_context_error("the async client library", settings.cluster, e) from e
     for key in HEADER_KEYS:
         header = config.get_api_key_with_prefix(key)
-        if inspect.isawaitable(header):  # it depends on the version
+        if inspect.isawaitable(header):  # in some versions only
             header = await header
         if header:
             break

@@ -1,7 +1,7 @@
 """Logging in with exec plugins: the programs that kubeconfigs name, and that print credentials.
 
 This is how EKS, GKE, AKS, and OIDC log in. Nothing of the plugins' output gets to the logs:
-not only what they print, but also what they complain of can be secret.
+both the printed credentials and the complaints of plugins can be secret.
 """
 
 import asyncio
@@ -50,14 +50,14 @@ class ExecPlugin:
     env: tuple[tuple[str, str], ...] = dataclasses.field(default=(), repr=False)
     install_hint: str | None = None
     cluster: Mapping[str, Any] | None = None
-    """What to tell the plugin about the cluster, if it wants to know."""
+    """The description of the cluster for the plugin, if the plugin wants it."""
 
     timeout: float = TIMEOUT
 
     def renew(self, info: credentials.ConnectionInfo) -> credentials.ConnectionInfo:
-        """Run the plugin, and put what it has printed into the credentials.
+        """Run the plugin, and put the output of the plugin into the credentials.
 
-        Raises :class:`LoginError` if there is nothing to put for any reason.
+        Raises :class:`LoginError` if the plugin gives no credentials for any reason.
         """
         _refuse_event_loop(self.title)
         return dataclasses.replace(info, renewal=self.renew, **self._parse(self._run()))
@@ -87,15 +87,15 @@ class ExecPlugin:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                bufsize=0,  # buffers are locked while they are read, and could not be closed
-                start_new_session=True,  # no terminal; and its children can be killed with it
+                bufsize=0,  # a reading thread locks the buffer, so it could not be closed
+                start_new_session=True,  # no terminal; and its children are killed with it
             )
         except (OSError, ValueError) as e:
             reason = getattr(e, "strerror", None) or "wrong arguments"
             raise self._fail(f"cannot be run: {reason}") from e
 
     def _read(self, process: "subprocess.Popen[bytes]") -> bytes:
-        """Read in another thread: there is no other way that has a time limit everywhere."""
+        """Read in another thread: no other way has a time limit on all systems."""
         output: list[bytes] = []
         is_read = threading.Event()
 
@@ -119,14 +119,14 @@ class ExecPlugin:
         return output[0]
 
     def _describe(self) -> str:
-        """What the plugin is told about itself."""
+        """The request for the credentials, for the environment of the plugin."""
         spec: dict[str, Any] = {"interactive": False}
         if self.cluster is not None:
             spec["cluster"] = self.cluster
         return json.dumps({"apiVersion": self.api_version, "kind": "ExecCredential", "spec": spec})
 
     def _parse(self, output: bytes) -> dict[str, Any]:
-        """Get the fields of the credentials out of what the plugin has printed."""
+        """Get the fields of the credentials out of the output of the plugin."""
         try:
             doc = json.loads(output)
         except (ValueError, RecursionError):
@@ -171,7 +171,7 @@ class ExecPlugin:
 
 
 def describe_cluster(info: credentials.ConnectionInfo, config: Any) -> dict[str, Any]:
-    """What plugins can be told about the cluster. Raises ``ValueError`` if it is unusable."""
+    """The description of the cluster for plugins. Raises ``ValueError`` if the CA is unreadable."""
     data = info.ca_data
     if info.ca_path:
         try:
@@ -213,7 +213,7 @@ def _read_limited(process: "subprocess.Popen[bytes]", output: list[bytes]) -> No
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
-    """Kill the program with all it has started."""
+    """Kill the program with all its child processes."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if hasattr(os, "killpg"):
             os.killpg(process.pid, signal.SIGKILL)

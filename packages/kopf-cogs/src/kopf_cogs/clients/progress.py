@@ -1,4 +1,4 @@
-"""Telling people how far a long listing has got. Short ones, which are the most, stay silent."""
+"""Telling people how far a long listing has got. Short listings, which are the most, are silent."""
 
 import math
 
@@ -6,11 +6,11 @@ from kopf_cogs.aiokits.clocks import Clock
 from kopf_cogs.clients.stream_state import Logger
 
 FIRST = 1.0
-"""In seconds: what is listed faster than that needs no words. Then, it is told ever rarer."""
+"""In seconds: faster listings are not logged. Slower listings are logged ever rarer."""
 
 
 class ListingProgress:
-    """How far one list has got, page by page: told after 1 second, 2, 4, 8, and so on."""
+    """How far one list has got, page by page: logged after 1 second, 2, 4, 8, and so on."""
 
     def __init__(self, title: str, clock: Clock, logger: Logger) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class ListingProgress:
         self._logger.info(f"Listing {self._title}: {self._count:,} objects so far{left}.")
 
     def finish(self) -> None:
-        """Everything has come. It is told only if something was told before."""
+        """The last page has come. This is logged only if the progress was logged before."""
         if self._next > FIRST:
             seconds = math.ceil(self._clock.monotonic() - self._started)
             self._logger.info(f"Listed {self._title}: {self._count:,} objects in {seconds} s.")

@@ -8,10 +8,10 @@ from kopf_cogs.structs import credentials
 
 
 def find_proxy(info: credentials.ConnectionInfo) -> str | None:
-    """The proxy of these credentials, or that of the environment if it is trusted.
+    """The proxy of these credentials, or the proxy of the environment if that is trusted.
 
-    The HTTP client could do the same, but it trusts ``~/.netrc`` then, too: the passwords of
-    there would replace our tokens.
+    The HTTP client could do the same, but then it would also trust ``~/.netrc``: the passwords
+    from that file would replace our tokens.
 
     Raises :class:`LoginError` if the proxy is unusable.
     """
@@ -30,10 +30,10 @@ def find_proxy(info: credentials.ConnectionInfo) -> str | None:
 
 
 def _find_scheme(url: str) -> str:
-    """The scheme of a sensible address. The address itself is not told: passwords are there."""
+    """The scheme of a sensible address. Errors do not quote the address: it can have a password."""
     try:
         parsed = yarl.URL(url)
-        is_sensible = parsed.host and (parsed.port or parsed.scheme)  # parsed when asked for only
+        is_sensible = parsed.host and (parsed.port or parsed.scheme)  # these are parsed only here
     except ValueError:
         is_sensible = False
     if not is_sensible:

@@ -1,11 +1,11 @@
 """The quarantine of objects that cannot be handled, and must not harm the others.
 
-Some make no sense: no metadata, no name, numbers in place of strings. No API server does so,
-but there are proxies, aggregated API servers, and conversion webhooks.
+Some objects make no sense: no metadata, no name, numbers in place of strings. API servers send
+no such objects, but proxies, aggregated API servers, and conversion webhooks can do so.
 
-Some are nested too deep to be parsed. Such objects are legal: Kubernetes allows up to about
+Some objects are nested too deep to be parsed. Such objects are legal: Kubernetes allows up to about
 10,000 levels in some fields of some kinds.
-But they exhaust the stack of the code that works with them, so they are kept away, and reported.
+But they exhaust the stack of the code that works with them, so Kopf keeps and reports them apart.
 The code here is slow, as it reads byte by byte in Python. It runs for these documents only.
 """
 
@@ -26,10 +26,10 @@ Path: TypeAlias = tuple[str | None, ...]
 
 
 class Quarantined(NamedTuple):
-    """The identity of an object that cannot be held; whatever was found of it."""
+    """The identity of an object that cannot be held; unknown fields are ``None``."""
 
     type: str | None
-    """The type of the watch-event, if it was one."""
+    """The type of the watch-event, if the object came in a watch-event."""
 
     namespace: str | None
     name: str | None
@@ -40,9 +40,9 @@ class Quarantined(NamedTuple):
 
 
 def is_sane(obj: Any) -> bool:
-    """Whether it looks like an object of Kubernetes: to the extent to which everyone relies on it.
+    """Whether it looks like an object of Kubernetes: it has the fields that all code relies on.
 
-    It is checked for every event, so it is quick.
+    The check runs for every event, so it is quick.
     """
     try:
         meta = obj["metadata"]
@@ -57,7 +57,7 @@ def is_sane(obj: Any) -> bool:
 
 
 def describe(obj: Any, type: str | None = None) -> Quarantined:
-    """Find the identity of something that is not a sane object; whatever there is of it."""
+    """Find the identity of something that is not a sane object, as far as it is there."""
     meta = obj.get("metadata") if isinstance(obj, dict) else None
     found = meta if isinstance(meta, dict) else {}
     values = {
@@ -100,7 +100,7 @@ def _collect(raw: bytes, *, depth: int) -> dict[Path, str]:
 
 
 def split_list(raw: bytes) -> tuple[dict[str, Any], list[Quarantined]]:
-    """Parse a list of objects with only those items that can be held, and name all the others."""
+    """Parse a list of objects with only the items that can be held; identify all other items."""
     items: list[Any] = []
     rejected: list[Quarantined] = []
     envelope: dict[str, Any] = {"items": items, "metadata": {}}
@@ -119,7 +119,7 @@ def split_list(raw: bytes) -> tuple[dict[str, Any], list[Quarantined]]:
 
 
 def _iter_values(raw: bytes, depth: int) -> Iterator[tuple[Path, int, int]]:
-    """Go through the values in a document: where they are in the structure and in the bytes.
+    """Go through the values in a document: their places in the structure and in the bytes.
 
     Lists add ``None`` to the paths. The strings in lists are not reported.
     """

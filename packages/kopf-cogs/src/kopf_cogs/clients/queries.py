@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Query:
-    """The objects that a reflector requests, and what the server has refused of these requests."""
+    """The objects that a reflector requests, and the features that the server has refused."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Query:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether another part was requested than is to be requested now."""
+        """Whether the last requested part differs from the part to request now."""
         return self._requested not in (None, self._get_part())
 
     def list_pages(self) -> AsyncGenerator[listing.Page, None]:
@@ -104,7 +104,7 @@ class Query:
         )
 
     def give_up(self, exc: errors.APIStatusError) -> str | None:
-        """Request nothing anymore that this server does not support; get what that is, if any."""
+        """Stop requesting a feature that this server does not support; get the reason, if any."""
         shards = "" if self._requested is None else self._requested.shards
         if shards and "shard selector" in (exc.message or ""):
             self._shards_refused = True

@@ -44,11 +44,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("kopf._cogs.clients.watching")
 
-# If the stream lives so long (in seconds), it works, even if there is nothing to say.
+# If the stream lives so long (in seconds), it works, even if it has brought nothing.
 _HEALTHY_LIFETIME = 1.0
 
 LONG_LIST = 0.25
-"""After how many seconds of listing the changes are watched, too."""
+"""After how many seconds of listing the reflector watches the changes, too."""
 
 # How many times to be refused or ignored before doubting in the resource version.
 _DOUBTS_LIMIT = 3
@@ -57,10 +57,10 @@ _SILENCE_LIMIT = 1000
 
 @dataclasses.dataclass(slots=True)
 class Traffic:
-    """What has come through one list-and-watch since its start: only for people to look at."""
+    """The counters of one list-and-watch since its start: only for people to look at."""
 
     lists: int = 0
-    """How many times everything was listed, or requested to be."""
+    """How many times the reflector has listed the objects, or has tried to."""
 
     connects: int = 0
     """How many times the changes were streamed; every stream ends sooner or later."""
@@ -71,10 +71,10 @@ class Traffic:
 
 @dataclasses.dataclass(slots=True)
 class Suspicion:
-    """How often in a row the server has seemed to be in an older state than we are."""
+    """How often in a row the server has seemed to be in an older state than the reflector."""
 
     doubts: int = 0
-    """How many times it did not know our version yet."""
+    """How many times the server did not know our version yet."""
 
     silences: int = 0
     """How many times the stream was silent."""
@@ -86,22 +86,22 @@ class Suspicion:
 class Reflector:
     """A never-ending list-and-watch of one resource kind: in one namespace or in the whole cluster.
 
-    The selectors, timeouts, and chunk sizes are those of ``settings.watching``;
+    The selectors, timeouts, and chunk sizes are in ``settings.watching``;
     ``selector`` is one more label selector for this stream only.
-    ``form`` is what is made of the objects before anything else is done with them.
+    ``form`` is the form that the objects get before anything else is done with them.
     With ``name``, only that object is reflected.
     ``choose_part`` gives the part of the objects for each request.
-    To get more objects than before, run anew.
-    ``on_reversed`` is told when the versions went back, as after a restoration from a backup:
+    To get more objects than before, run the reflector anew.
+    ``on_reversed`` is called when the versions go back, as after a restoration from a backup:
     before any of the older objects come, if they are listed.
-    ``on_forbidden`` is told that it is not permitted, instead of the log, once while it lasts.
+    ``on_forbidden`` gets the refusals (403) instead of the log, each one once while it lasts.
     """
 
     synced = False
     """Whether the initial list is over, and the stream is the only source of events now."""
 
     complaint: str | None = None
-    """What is wrong with it now, and is being retried."""
+    """The current problem of the reflector, which retries until it is solved."""
 
     _connection: asyncio.Timeout | None = None
     _opened: float | None = None
@@ -166,12 +166,12 @@ class Reflector:
 
     @property
     def version(self) -> str | None:
-        """The resource version up to which everything is known, if any: what is not, is gone."""
+        """The resource version, if any, up to which all objects are known: the unknown are gone."""
         return self._state.reached
 
     @property
     def is_outdated(self) -> bool:
-        """Whether another part was requested than is to be requested now."""
+        """Whether the last requested part differs from the part to request now."""
         return self._query.is_outdated
 
     def report_absence(self) -> None:
@@ -192,8 +192,8 @@ class Reflector:
 
         Raises :class:`APINotFoundError` if there is no such resource kind anymore.
         Raises :class:`LoginError` if there are no credentials and there will be none.
-        Everything else is retried forever, with growing delays: also the failures of the sink,
-        and its cancellations that nobody has requested for the reflector itself.
+        After all other errors, it retries forever, with growing delays. This includes the failures
+        of the sink, and cancellations inside the sink that are not for the reflector itself.
         """
         self._relist()
         self._backoff = retries.Backoff(self._settings.reconnect_backoff)
@@ -206,7 +206,7 @@ class Reflector:
             self.synced = False
             self._logger.debug(f"Stopping the watch-stream for {self._title}.")
 
-    # What others bring, while there are no requests.
+    # The events of other streams, while this reflector sends no requests.
 
     def begin_list(self) -> None:
         """All objects will be taken, and then ``finish_list()`` will be called."""
@@ -221,7 +221,7 @@ class Reflector:
         self._state.finish_list(version)
 
     async def _step(self) -> float:
-        """Do whatever is to be done now, until its good or bad end. Return the delay after it."""
+        """List or watch, until its good or bad end. Return the delay after it."""
         requested: float | None = None
         version: str | None = None
         self._opened = None
@@ -259,13 +259,13 @@ class Reflector:
         return delay if requested is None else max(delay, requested)
 
     def _was_healthy(self, version: str | None) -> bool:
-        """Whether it was working before it ended, i.e. whether to reconnect without delays."""
+        """Whether the stream was working before it ended, i.e. whether to reconnect at once."""
         if self._state.phase is Phase.LISTING or self._opened is None:
             return False
         lifetime = self._client.clock.monotonic() - self._opened
         return lifetime >= _HEALTHY_LIFETIME or self._state.resource_version != version
 
-    # What is requested.
+    # Requests.
 
     async def _list(self) -> None:
         self.traffic.lists += 1
@@ -285,7 +285,7 @@ class Reflector:
         async for page in self._query.list_pages():
             if version is None and page.resource_version is not None:
                 task = asyncio.create_task(self._look_ahead(page.resource_version))
-                stack.callback(task.cancel)  # nothing is reported since then
+                stack.callback(task.cancel)  # no early changes after the list
             version = page.resource_version
             self._state.check_version(version)
             self._see_life()
@@ -293,14 +293,14 @@ class Reflector:
             await self._sink.drain()
             self._see_success()
             told.add_page(len(page.items), page.remaining)
-            del page  # not to be kept while the next one is being requested
+            del page  # not in memory while the next one is being requested
         told.finish()
         return version
 
     async def _look_ahead(self, version: str) -> None:
         """Report the changes since that version, if the list takes long.
 
-        Whatever cannot be reported here, the usual stream begins with it.
+        If an event cannot be reported here, the usual stream begins with it.
         """
         backoff = retries.Backoff(LONG_LIST)
         while True:
@@ -317,9 +317,10 @@ class Reflector:
         self._state.add_ahead(batch)
 
     async def _verify_version(self) -> None:
-        """Check that the server, which was not there for some time, is not a restored backup.
+        """Check that the server, which was unreachable for some time, is not a restored backup.
 
-        It would accept our resource version, and would be silent until it gets that far again.
+        A restored backup would accept our resource version, and would be silent until it gets
+        that far again.
         """
         version = await self._query.find_version()
         self._was_unreachable = False
@@ -338,11 +339,11 @@ class Reflector:
         except TimeoutError:
             if not connection.expired():
                 raise
-            self._backoff.reset()  # we have ended it ourselves
+            self._backoff.reset()  # ``reconnect()`` has ended it
         finally:
             self._connection = None
 
-    # What comes.
+    # Incoming data.
 
     def _on_open(self) -> None:
         self._opened = self._client.clock.monotonic()
@@ -362,12 +363,12 @@ class Reflector:
         self.freshness = self._client.clock.monotonic()
 
     def _see_success(self) -> None:
-        """What has come is also processed."""
+        """The sink has processed the data that has come."""
         if self.complaint is not None:
             self.complaint = None
             self._logger.info(f"The watch-stream for {self._title} works again.")
 
-    # What goes wrong.
+    # Problems.
 
     def _relist(self) -> None:
         self.synced = False
@@ -402,7 +403,7 @@ class Reflector:
             self._on_forbidden(exc)
 
     def _handle_doubt(self, exc: errors.APIStatusError) -> None:
-        """The server is behind us: it will catch up soon, or it was restored from a backup."""
+        """The server is behind the reflector: it lags, or it was restored from a backup."""
         self._complain(f"The resource version of {self._title} is from the future: {exc}")
         self._suspicion.doubts += 1
         if self._suspicion.doubts >= _DOUBTS_LIMIT:
@@ -414,9 +415,9 @@ class Reflector:
         self._backoff.reset()
 
     def _handle_failure(self, exc: BaseException) -> None:
-        """Something is wrong with what the server says, or with those who process it.
+        """The server has sent wrong data, or the sink has failed to process the data.
 
-        Nothing is known of what has got lost in the middle, so everything is listed anew.
+        The reflector cannot know which events are lost, so it lists everything anew.
         """
         self._complain(f"The watch-stream for {self._title} cannot be processed: {exc!r}")
         self._relist()
@@ -424,12 +425,13 @@ class Reflector:
     def _handle_silence(self, exc: watching.StreamStalled) -> None:
         """Nothing happens, or the server waits for the resource version which will never come.
 
-        The latter is rare, and servers without bookmarks do exist, so it is checked ever rarer.
+        Waiting servers are rare, and servers without bookmarks do exist. So the reflector lists
+        the objects ever rarer to check this.
         """
         self._logger.debug(f"The watch-stream for {self._title} is silent, reconnecting: {exc}")
         suspicion = self._suspicion
         suspicion.silences += 1
-        self._backoff.reset()  # it has been waiting for long enough already
+        self._backoff.reset()  # the reflector has waited for long enough already
         if self._state.phase is Phase.LISTING:
             # The server ignores the request for the initial streaming, or it is overloaded.
             if suspicion.silences >= _DOUBTS_LIMIT:
@@ -446,13 +448,13 @@ class Reflector:
 
 
 def _is_cancelled() -> bool:
-    """Whether it is the current task who is cancelled, and not something inside of it."""
+    """Whether the current task itself is cancelled, and not something inside of it."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
 
 
 def _is_version_unknown(exc: errors.APIStatusError) -> bool:
-    """Whether the server has not reached the resource version yet: so it says, after a while."""
+    """Whether the server says, after a while, that it has not reached the resource version yet."""
     return any(cause.get("reason") == "ResourceVersionTooLarge" for cause in exc.causes) or (
         "too large resource version" in (exc.message or "").lower()
     )

@@ -1,8 +1,8 @@
 """Renewing the credentials before they end, with no login handlers called and no requests stopped.
 
-Service-account tokens, certificates, and keys are in files, which are replaced by someone else:
-the files are read again from time to time. Exec plugins say when their credentials expire:
-they are run again somewhat earlier. All that is done in threads, never in the event loop.
+Service-account tokens, certificates, and keys are in files, which other programs replace.
+The renewer reads the files again from time to time. Exec plugins say when their credentials
+expire: the renewer runs them again somewhat earlier. It uses threads, never the event loop.
 """
 
 import asyncio
@@ -26,13 +26,13 @@ from kopf_cogs.structs.credentials import as_utc
 logger = logging.getLogger(__name__)
 
 THREADS = "kopf-login"
-"""How the threads are called in which the files are read, and the plugins are run."""
+"""The name of the threads that read the files and run the plugins."""
 
 POLLING = 30.0
-"""How often (in seconds) the files are looked at, if nothing is wrong with the credentials."""
+"""How often (in seconds) the renewer reads the files, if nothing is wrong with them."""
 
 SETTLING = 1.0
-"""How often (in seconds) the files are looked at, if something is."""
+"""How often (in seconds) the renewer reads the files, if something is wrong or changing."""
 
 REPEATING = 3.0
 """After how long (in seconds) to try refused credentials again if there are no newer ones."""
@@ -48,19 +48,19 @@ Logger = logging.Logger | logging.LoggerAdapter[Any]
 
 @dataclasses.dataclass(slots=True)
 class _Record:
-    """What is known of the credentials in the vault, besides themselves."""
+    """The state of the renewal of one item of the vault."""
 
     since: datetime.datetime
     revision: str | None
-    """Of the files with certificates as they were used; ``None`` if they are not read yet."""
+    """The digest of the certificate files in use; ``None`` if they are not read yet."""
 
     looked_at: float = float("-inf")
     retry_at: float = float("-inf")
     repeat_at: float | None = None
-    """When to try refused credentials again; ``None`` until others are looked for."""
+    """When to try refused credentials again; ``None`` until the renewer looks for newer ones."""
 
     candidate: credentials.ConnectionInfo | None = None
-    """What was in the files last time, if it has changed: maybe they are still being written."""
+    """The changed credentials of the last reading: the files can be incomplete at that moment."""
 
     complaint: str | None = None
     backoff: retries.Backoff = dataclasses.field(
@@ -70,7 +70,7 @@ class _Record:
     def is_changed(
         self, info: credentials.ConnectionInfo, fresh: credentials.ConnectionInfo
     ) -> bool:
-        """Whether there is something else in the files than what is used."""
+        """Whether the credentials in the files differ from the credentials in use."""
         self.revision = self.revision or fresh.revision
         return fresh.token != info.token or fresh.revision != self.revision
 
@@ -88,16 +88,16 @@ class Renewer:
         self._revived_at = float("-inf")
 
     async def run(self) -> None:
-        """Renew whatever has to be renewed, for ever."""
+        """Renew the credentials whenever it is time, for ever."""
         with leashes.leashed():
             while True:
                 delay = await self.check()
                 await self._vault.wait_for_changes(delay)
 
     async def check(self) -> float | None:
-        """Renew what is due; get in how many seconds to check again, ``None`` if there is no need.
+        """Renew the due credentials; get in how many seconds to check again, ``None`` if no need.
 
-        What has failed remains as it is: it can be still good, and the reasons can be temporary.
+        If a renewal fails, the old credentials stay: they can be still good, and failures can pass.
         """
         self._remember()
         for item in self._vault.items:
@@ -115,9 +115,9 @@ class Renewer:
         return min(delays, default=None)
 
     async def revive(self) -> bool:
-        """Look for what has come in place of those refused or expired; get whether there is any.
+        """Look for new credentials in place of the refused or expired ones; get whether any exist.
 
-        It is for those who have no login handlers: nobody else would bring anything newer.
+        It is for vaults without login handlers: no other part would bring newer credentials.
         """
         async with self._revival:
             since = self._clock.monotonic() - self._revived_at
@@ -132,7 +132,7 @@ class Renewer:
             return not self._vault.is_empty()
 
     def can_revive(self) -> bool:
-        """Whether anything can come in place of those refused or expired, now or later."""
+        """Whether new credentials can replace the refused or expired ones, now or later."""
         infos = [item.info for item in self._vault.former]
         return any(
             isinstance(info, credentials.ConnectionInfo)
@@ -170,7 +170,7 @@ class Renewer:
         return _Record(since=self._clock.now(), revision=revision)
 
     def _get_reading_delay(self, item: VaultItem) -> float | None:
-        """When to look into the files. If something is wrong, what is right can come any moment."""
+        """When to read the files. If they are wrong now, right ones can come at any moment."""
         info = item.info
         if not isinstance(info, credentials.ConnectionInfo) or not (info.paths or info.token_path):
             return None
@@ -182,7 +182,7 @@ class Renewer:
         return max(0.0, (SETTLING if is_urgent else POLLING) - since)
 
     def _get_renewal_delay(self, item: VaultItem) -> float | None:
-        """When to get the next credentials from where these have come from."""
+        """When to get the next credentials from the source of the current ones."""
         info = item.info
         if not isinstance(info, credentials.ConnectionInfo) or info.renewal is None:
             return None
@@ -221,7 +221,7 @@ class Renewer:
         fresh = await self._call(item, renewal)
         if fresh is not None and fresh != item.info:
             self._replace(item, fresh)
-        else:  # plugins can have caches, from where nothing newer comes until the very end
+        else:  # plugins can have caches, which give nothing newer until the very end
             record.retry_at = self._clock.monotonic() + record.backoff.advance()
 
     async def _call(
@@ -240,7 +240,7 @@ class Renewer:
         self._vault.replace(item, fresh)
 
     def _complain(self, item: VaultItem, record: _Record, exc: Exception) -> None:
-        """Say it once, not every time when it is tried again."""
+        """Log each problem once, not at every attempt."""
         text = str(exc) if isinstance(exc, credentials.LoginError | ValueError) else repr(exc)
         if text != record.complaint:
             record.complaint = text
@@ -250,7 +250,7 @@ class Renewer:
 def _read(
     info: credentials.ConnectionInfo, known_revision: str | None
 ) -> credentials.ConnectionInfo:
-    """The same credentials with what is in their files now."""
+    """The same credentials with the current content of their files."""
     token = info.token if info.token_path is None else credentials.read_token_file(info.token_path)
     revision = _digest(info.paths) if info.paths else info.revision
     fresh = dataclasses.replace(info, token=token, revision=revision)
@@ -260,7 +260,7 @@ def _read(
 
 
 def _check_certificates(info: credentials.ConnectionInfo) -> None:
-    """Broken, partial, or mismatching files are not better than the old ones. Can take time."""
+    """Refuse broken, partial, or mismatching files: the old ones are better. Can take time."""
     info.as_ssl_context()
     path = info.certificate_path
     has_key = info.private_key_path or info.private_key_data
@@ -269,7 +269,7 @@ def _check_certificates(info: credentials.ConnectionInfo) -> None:
 
 
 def _digest(paths: Iterable[str | os.PathLike[str]]) -> str:
-    """What changes when any of the files does, however they are replaced."""
+    """The digest of all the files: it depends on their content only."""
     digest = hashlib.sha256()
     for path in paths:
         data = pathlib.Path(path).expanduser().read_bytes()

@@ -1,4 +1,4 @@
-"""Repeated creations: was it our own earlier request that has created what exists already?
+"""Repeated creations: has our own earlier request created the existing object?
 
 When the reply is lost, there is no certain answer. But the object says which client has made it,
 and when. If the object differs from the wanted one, another client has made it.
@@ -14,7 +14,7 @@ CLOCK_SKEW = datetime.timedelta(minutes=1)
 """By how much the clock of the server can be behind ours."""
 
 UNKEPT = {"managedFields", "status", "stringData"}
-"""What is never stored as it was sent."""
+"""The fields that are never stored as they were sent."""
 
 
 def is_created(
@@ -26,7 +26,7 @@ def is_created(
 ) -> bool:
     """Whether the object is as it was wanted, and was made by this manager since that time.
 
-    Those with nothing in them are of no manager. Those which are being deleted are of the past.
+    An empty object has no manager, so any manager passes. An object under deletion is an old one.
     """
     metadata = live.get("metadata") or {}
     if metadata.get("deletionTimestamp"):
@@ -41,11 +41,11 @@ def is_created(
 
 
 def _has(live: Any, wanted: Any, path: FieldPath = ()) -> bool:
-    """Whether everything that was wanted is there; more can be added by the server and webhooks.
+    """Whether all wanted values are there; the server and webhooks can add more values.
 
-    What is empty is not stored at all, or gets a default instead.
+    An empty value is not stored at all, or gets a default instead.
     """
-    # It takes time to be imported, and replies are seldom lost.
+    # This import takes time, and replies are seldom lost.
     from kopf_cogs.structs.managedfields import covers
 
     if not wanted:
@@ -63,5 +63,5 @@ def _has(live: Any, wanted: Any, path: FieldPath = ()) -> bool:
 
 
 def _is_same_text(live: Any, wanted: Any) -> bool:
-    """Whether they differ in line breaks only: base64 is stored without them."""
+    """Whether the texts differ in line breaks only: base64 is stored without line breaks."""
     return isinstance(wanted, str) and bool(live == "".join(wanted.splitlines()))

@@ -43,7 +43,7 @@ def is_outcome_unknown(exc: errors.APIError) -> bool:
 def parse_retry_after(value: str | None, clock: clocks.Clock) -> float | None:
     """Parse the ``Retry-After`` header: seconds, or an HTTP date. In seconds from now.
 
-    Negative, infinite, and otherwise senseless values are as if there were none.
+    Negative, infinite, and otherwise senseless values are ignored.
     Too big values are cut to :const:`MAX_RETRY_AFTER`: operators must recover some day.
     """
     if not value:
@@ -87,10 +87,10 @@ def choose_delay(
 
 
 class Backoff:
-    """Ever growing delays, for what is repeated until it succeeds: the watch-streams.
+    """Ever growing delays for requests that are repeated until success: the watch-streams.
 
     The first delay is the initial one. Every next is twice as long, up to the limit.
-    They all are made longer by a random part (up to a half), so that many clients that have been
+    A random part (up to a half) makes each delay longer. So many clients that have been
     disconnected at once do not return at once.
     """
 

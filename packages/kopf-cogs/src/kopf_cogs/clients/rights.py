@@ -1,4 +1,4 @@
-"""Hints at what is missing in the roles, made of the refusals by RBAC, and of its own answers."""
+"""Hints at what is missing in the roles, made of the refusals by RBAC, and of its reviews."""
 
 import asyncio
 import re
@@ -18,7 +18,7 @@ REVIEWS_OF_OTHERS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 RULES = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
 
 NOWHERE = "no.namespace"
-"""No namespace can have such a name, so the rules there are those of the whole cluster only."""
+"""No namespace can have such a name, so the rules there come from the whole cluster only."""
 
 TIMEOUT = 5.0
 """In seconds: how long to wait for the answers; the hints are only worth so much."""
@@ -31,7 +31,7 @@ _REFUSAL_OF_DISCOVERY = re.compile(r'cannot get path "/apis?[/"]')
 
 
 class Right(NamedTuple):
-    """What can be permitted by a rule of a role."""
+    """A request that a rule of a role can permit."""
 
     group: str
     resource: str
@@ -40,11 +40,11 @@ class Right(NamedTuple):
     verb: str
 
     name: str = ""
-    """The only object that it is needed for; any object, if it is empty."""
+    """The only object that the right is needed for; any object, if it is empty."""
 
 
 class Subject(NamedTuple):
-    """Whose rights are reviewed, if not of those who ask."""
+    """The user whose rights are reviewed, if it is not the client itself."""
 
     user: str
     groups: Collection[str]
@@ -59,9 +59,9 @@ class Subject(NamedTuple):
 
 
 def hint_at_role(exc: Exception, also: Collection[str] = ()) -> str:
-    """The rule that would permit it, a sentence to go on the message with; empty if unknown.
+    """A sentence after the message: the rule that would permit the request; empty if unknown.
 
-    ``also`` are other verbs that are needed for the same, though they were not refused yet.
+    ``also`` are other verbs that the same task needs, though the server has not refused them yet.
     """
     if _REFUSAL_OF_DISCOVERY.search(str(exc)):
         return f"{_end(exc)} Bind the cluster role system:discovery to the operator."
@@ -73,7 +73,7 @@ def hint_at_role(exc: Exception, also: Collection[str] = ()) -> str:
 
 
 def parse_refusal(exc: Exception) -> Right | None:
-    """What was refused, if it can be seen in the message."""
+    """The refused right, if the message tells it."""
     match = _REFUSAL.search(str(exc))
     return match and Right(match["group"], match["resource"], match["verb"])
 
@@ -84,17 +84,17 @@ async def explain_refusal(
     wanted: Collection[Right],
     namespace: str | None,
 ) -> str:
-    """The rules that would permit all that is wanted, not only what was refused.
+    """The rules that would permit all the wanted rights, not only the refused one.
 
-    The API is asked of each right; if it does not answer, or sees no problem with them,
-    it is only the rule for what was refused.
+    The client asks the API about each right. If the API does not answer, or sees no problem,
+    the hint is only the rule for the refused right.
     """
     missing = await find_missing(client, wanted, namespace)
     return suggest_rules(missing, exc) if missing else hint_at_role(exc)
 
 
 def suggest_rules(missing: Collection[Right], exc: Exception) -> str:
-    """The rules for these rights, a sentence to go on the message with."""
+    """A sentence after the message: the rules for these rights."""
     these = "this rule" if len(make_rules(missing)) == 1 else "these rules"
     return f"{_end(exc)} Add {these} to the role of the operator: {suggest(missing)}."
 
@@ -124,7 +124,7 @@ def make_rules(missing: Collection[Right]) -> list[dict[str, list[str]]]:
 
 
 def _format_rule(rule: Mapping[str, Collection[str]]) -> str:
-    """As it is usually written in the YAML files of roles; groups can be empty, so are quoted."""
+    """Format a rule as in the YAML files of roles; groups can be empty, so they are quoted."""
     items = ((key, [f'"{v}"' if key == "apiGroups" else v for v in rule[key]]) for key in rule)
     return "{" + ", ".join(f"{key}: [{', '.join(values)}]" for key, values in items) + "}"
 
@@ -146,7 +146,7 @@ def _end(exc: Exception) -> str:
 async def find_missing(
     client: "session.Client", wanted: Collection[Right], namespace: str | None
 ) -> Collection[Right]:
-    """Those of the rights that are not there; none if it is not possible to find it out."""
+    """The rights that the client lacks; none if the API does not answer."""
     try:
         return await review(client, wanted, namespace)
     except (errors.APIError, credentials.LoginError):
@@ -159,11 +159,11 @@ async def review(
     namespace: str | None,
     subject: Subject | None = None,
 ) -> Collection[Right]:
-    """Those of the rights that are not there; of whoever asks, or of the subject.
+    """The rights that the client itself lacks, or the subject if it is specified.
 
-    Raises :class:`APIError` and :class:`LoginError` if it is not possible to find it out.
+    Raises :class:`APIError` and :class:`LoginError` if the API does not answer.
     """
-    free = client.without_fence()  # nothing is changed by that, and followers ask, too
+    free = client.without_fence()  # reviews change nothing, and followers ask, too
     asking = (_is_allowed(free, right, namespace, subject) for right in wanted)
     allowed = await asyncio.gather(*asking)
     return [right for right, is_allowed in zip(wanted, allowed, strict=True) if not is_allowed]
@@ -172,10 +172,10 @@ async def review(
 async def find_ungranted(
     client: "session.Client", wanted: Collection[Right], namespace: str | None
 ) -> Collection[Right]:
-    """The same by one request if everything is granted, as it usually is.
+    """The rights that the client lacks, by one request if all are granted, as they usually are.
 
-    The API tells the rules that it knows of. There can be other authorizers, or it can know no
-    rules at all; so, it is asked again of each of the rights that are not in the rules.
+    The API tells the rules that it knows of. There can be other authorizers, or the API can know
+    no rules at all. So the client asks again about each of the rights that are not in the rules.
     """
     rules = await _list_rules(client.without_fence(), namespace)
     if rules is None:
@@ -203,14 +203,14 @@ async def _list_rules(
 
 
 def _is_rule(rule: object) -> bool:
-    """Whether it makes sense: servers can answer anything."""
+    """Whether the rule makes sense: servers can answer anything."""
     fields = "apiGroups", "resources", "verbs", "resourceNames"
     values = [rule.get(field) or [] for field in fields] if isinstance(rule, dict) else [None]
     return all(isinstance(v, list) and all(isinstance(one, str) for one in v) for v in values)
 
 
 def is_permitted(rule: Mapping[str, Any], right: Right) -> bool:
-    """Whether the rule of a role permits it."""
+    """Whether the rule of a role gives this right."""
     fields = ("apiGroups", right.group), ("resources", right.resource), ("verbs", right.verb)
     names = rule.get("resourceNames")
     is_for_it = not names or right.name in names

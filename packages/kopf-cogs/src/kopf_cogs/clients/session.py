@@ -27,11 +27,11 @@ Logger = logging.Logger | logging.LoggerAdapter[Any]
 logger = logging.getLogger(__name__)
 
 _NETWORK_ERRORS = (aiohttp.ClientError, OSError, TimeoutError, ValueError)
-"""What the HTTP client fails with; it also refuses what it cannot send, by ValueErrors."""
+"""The errors of the HTTP client; a ValueError is for a request that it cannot send."""
 
 
 class RequestRecord(NamedTuple):
-    """A request that has ended: for those who measure."""
+    """A request that has ended: for the code that measures requests."""
 
     method: str
     url: str
@@ -62,18 +62,18 @@ class _Call(NamedTuple):
 
 
 class Fence(Protocol):
-    """Whoever decides if anything can be written now."""
+    """Decides whether the client may send writing requests now."""
 
     @property
     def term(self) -> int:
-        """It is different each time when it becomes possible again."""
+        """The number that changes each time when writing becomes possible again."""
 
     @property
     def is_open(self) -> bool:
-        """Whether it can be done now."""
+        """Whether the client may write now."""
 
     def check(self) -> float:
-        """For how many seconds it can be. Raise an error if it cannot be at all."""
+        """For how many seconds the client may write. Raise an error if it may not write at all."""
 
 
 class Client:
@@ -116,10 +116,10 @@ class Client:
         self._slots = slots.Slots()  # the watch-streams do not count
         self._budget: budgets.Budget | None = budgets.Budget(self.settings)
         self.on_request: OnRequest | None = None
-        """Who measures the requests, if anybody."""
+        """The callback that measures the requests, if any."""
 
         self.fence: Fence | None = None
-        """Whom to ask before anything is written; nobody by default."""
+        """The fence to ask before each writing request; none by default."""
 
     async def __aenter__(self) -> "Client":
         return self
@@ -138,9 +138,9 @@ class Client:
         await self._pool.close()
 
     def without_fence(self) -> "Client":
-        """The same client, with the same connections, but with nobody to ask before writing.
+        """The same client, with the same connections, but with no fence to ask before writing.
 
-        Its requests do not wait for those of the other: e.g. a sign of life cannot be late.
+        Its requests do not wait for requests of the other: e.g. a sign of life cannot be late.
         """
         free = copy.copy(self)
         free.fence = None
@@ -275,8 +275,8 @@ class Client:
     async def _attempt(self, call: "_Call") -> Any:
         """One request, or several if the credentials are refused and there are others."""
         while True:
-            # The credentials are waited for with no place taken: logging in can last for minutes,
-            # and those who wait for them must not hold up those who do not.
+            # A request waits for the credentials before it takes a slot. Logging in can last for
+            # minutes, and requests that wait for it must not hold up other requests.
             connection = await self._acquire(call.url)
             await self._slots.take(call.url)
             try:
@@ -300,7 +300,7 @@ class Client:
                         self._measure(call, connection, began, response.status)
                     except _NETWORK_ERRORS as e:
                         self._measure(call, connection, began, None, type(e).__qualname__)
-                        if isinstance(e.__cause__, errors.APIError):  # of the fence
+                        if isinstance(e.__cause__, errors.APIError):  # from the fence
                             raise e.__cause__ from None
                         raise self._pool.fail(connection, e) from e
                     finally:
@@ -342,7 +342,7 @@ class Client:
 
         ``timeout`` limits the life of the response in seconds (unlimited by default),
         ``connect_timeout`` limits the TCP handshake (by default, as for all other requests).
-        The errors of the request are as usual; the errors in reading are those of aiohttp.
+        The errors of the request are as usual; the errors in reading are errors of aiohttp.
         """
         if params:
             url = f"{url}?{urllib.parse.urlencode(params)}"
@@ -390,12 +390,12 @@ class Client:
 
 @functools.lru_cache(maxsize=100)
 def _encode(*params: tuple[str, str]) -> str:
-    """The same parameters are sent again and again, and it takes a noticeable part of the time."""
+    """Encode the parameters; cached, as requests repeat them, and the encoding takes time."""
     return urllib.parse.urlencode(params)
 
 
 class _GuardedBody(aiohttp.BytesPayload):
-    """The body that is not written if the fence is closed by then; nothing is sent without it.
+    """The body that is written only if the fence is open; no request is sent without its body.
 
     Between the request and its first byte, there are turns of the loop: to connect, or to write.
     In any of them, the loop can be blocked, or the process suspended, for whatever time.
@@ -411,13 +411,13 @@ class _GuardedBody(aiohttp.BytesPayload):
 
 
 def _guard(call: _Call, fence: Fence) -> _Call:
-    """Let nothing be sent when the fence is closed, nor waited for longer than until then."""
+    """Send nothing when the fence is closed, and wait for the reply only while it is open."""
     left = fence.check()
     total = left if call.timeout.total is None else min(call.timeout.total, left)
     limits = aiohttp.ClientTimeout(
         total=total,
         sock_connect=call.timeout.sock_connect,
-        ceil_threshold=math.inf,  # it is not to be rounded up to a whole second
+        ceil_threshold=math.inf,  # must not be rounded up to a whole second
     )
     data = call.data if isinstance(call.data, bytes) else b""
     return call._replace(timeout=limits, data=_GuardedBody(data, fence))
@@ -441,7 +441,7 @@ def _decode(body: bytes, method: str) -> Any:
 
 @functools.lru_cache(maxsize=100)
 def _make_headers(content_type: str | None, accept: str | None) -> Mapping[str, str] | None:
-    """The headers of this request only; all others are those of the session."""
+    """The headers of this request only; the session has all other headers."""
     if content_type is None and accept is None:
         return None
     headers = {"Content-Type": content_type, "Accept": accept}

@@ -13,38 +13,38 @@ import asyncio
 from kopf_cogs.helpers.lines import FairLine
 
 USUAL = 10
-"""How many requests are in flight at once while nobody waits for long."""
+"""How many requests are in flight at once while no request waits for long."""
 
 LIMIT = 64
-"""How many of them there can be at all; the others wait."""
+"""How many requests can be in flight at all; the other requests wait."""
 
 RUSH = 500
-"""How many of them there can be when there is no time to wait: below the usual limit of files."""
+"""How many requests can be in flight in a rush: below the usual limit of open files."""
 
 PATIENCE = 0.1
-"""How long (in seconds) to wait for a slot of others before one more is added."""
+"""How long (in seconds) a request waits for a slot before one more slot is added."""
 
 LONG_PATIENCE = 1.0
-"""The same, while it is us who are busy, and so everything takes long."""
+"""The same patience, while this process is busy, and so everything takes long."""
 
 LATENESS = 0.002
-"""How late (in seconds) our own timers are when we are busy."""
+"""How late (in seconds) our own timers are when this process is busy."""
 
 GROWTH = 4
-"""How many slots make one more when there are too few: it is by a quarter each time."""
+"""How many slots give one more when there are too few: a quarter is added each time."""
 
 Waiter = tuple[float, asyncio.Future[None]]
-"""Since when it waits, and what it waits for."""
+"""The time since which a request waits, and the future that it awaits."""
 
 
 def find_namespace(url: str) -> str | None:
-    """The namespace of what is requested; ``None`` if it is in no namespace, or in all of them."""
+    """The namespace in the URL; ``None`` if the request is for no namespace, or for all of them."""
     _, _, rest = url.partition("/namespaces/")
     return rest.partition("?")[0].partition("/")[0] or None
 
 
 class Slots:
-    """A semaphore that grows while it is too small, and begins anew when nobody needs it."""
+    """A semaphore that grows while it is too small, and shrinks when no request is in flight."""
 
     __slots__ = ("_line", "_size", "_taken", "_timer")
 
@@ -61,7 +61,7 @@ class Slots:
         return self._taken
 
     def rush(self) -> None:
-        """Let those who wait go at once, and those who come until all of them are through."""
+        """Let the waiting requests go at once, and the new ones until none is in flight."""
         if self._taken:
             self._size = RUSH
             self._grant()
@@ -80,7 +80,7 @@ class Slots:
             await waiter[1]
         except BaseException:
             self._line.discard(waiter)
-            if waiter[1].done() and not waiter[1].cancelled():  # it has got it at the same moment
+            if waiter[1].done() and not waiter[1].cancelled():  # the slot came at the same moment
                 self.give_back()
             raise
 
@@ -99,7 +99,7 @@ class Slots:
                 future.set_result(None)
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Look at those who wait when the patience of the first of them is over."""
+        """Add slots when the patience of the oldest waiting request is over."""
         if self._line and self._size < LIMIT:
             now, at = loop.time(), self._line.oldest[0] + PATIENCE
             at = at if at > now else now + PATIENCE

@@ -37,10 +37,10 @@ class EventSink(Protocol):
 
 
 class Phase(enum.Enum):
-    """What is going on; or was, when it was interrupted."""
+    """The current step of the stream, or the step that was interrupted."""
 
     LISTING = enum.auto()
-    """Getting all the objects, whatever the method is."""
+    """Getting all the objects, by pages or as a stream."""
 
     WATCHING = enum.auto()
     """Getting the changes since the last resource version."""
@@ -66,11 +66,11 @@ class StreamState:
         self.phase = Phase.LISTING
         self.resource_version: str | None = None
         self.ahead_version: str | None = None
-        """While listing: up to which version the changes since its beginning were reported."""
+        """While listing: the version up to which the stream has reported the later changes."""
         self.known: dict[KnownKey, KnownName] = {}
         """All objects that exist, as far as it is known."""
-        self._seen: set[KnownKey] = set()  # while listing: those not seen are deleted
-        self._ahead: set[KnownKey] = set()  # while listing: those known better than from the list
+        self._seen: set[KnownKey] = set()  # while listing: the unseen ones are deleted
+        self._ahead: set[KnownKey] = set()  # while listing: objects newer than the list
         self._quarantined: set[KnownKey] = set()
         self._warned: set[str] = set()
         self._resource = resource
@@ -78,7 +78,7 @@ class StreamState:
         self._title = title
         self._logger = logger
         self._on_reversed = on_reversed
-        self._last_version: str | None = None  # the newest one before the current list
+        self._last_version: str | None = None  # the newest version before the current list
         self._feeders: Mapping[str, Callable[[KnownKey, bodies.RawEvent], None]] = {
             "ADDED": self._feed_existing,
             "MODIFIED": self._feed_existing,
@@ -87,7 +87,7 @@ class StreamState:
         }
 
     def restart(self) -> None:
-        """Begin a new list, either with no resource version or because it is not good anymore."""
+        """Begin a new list, either with no resource version or as the version has become bad."""
         self.phase = Phase.LISTING
         self._last_version = self.resource_version or self._last_version
         self.resource_version = None
@@ -170,8 +170,8 @@ class StreamState:
     def add_ahead(self, batch: list[Any]) -> None:
         """Report a part of the stream that began with the list, while the list goes on.
 
-        For the objects in it, the rest of the list is outdated. Raises :class:`LookupError` for
-        everything unusual: the usual stream begins with that.
+        For the objects in this part, the rest of the list is outdated. Raises
+        :class:`LookupError` for an unusual event: the usual stream begins with that event.
         """
         for event in batch:
             match event:
@@ -210,7 +210,7 @@ class StreamState:
         else:
             self.known[key] = _name(meta)
         if kind == "MODIFIED" and key not in self._seen:
-            event["type"] = None  # it has existed when the list began
+            event["type"] = None  # the object existed when the list began
         self._seen.add(key)
         self._ahead.add(key)
         self._sink.on_event(event)
@@ -239,7 +239,7 @@ class StreamState:
             raise VersionsReversed(f"{ours} was there before, and now it is {version}")
 
     def check_version(self, version: str | None) -> bool:
-        """Tell the sink if this version of a list is older than what was streamed before it."""
+        """Call ``on_reversed`` if this version of a list is older than the version before it."""
         is_reversed = _is_older(version or "", self._last_version or "")
         if is_reversed:
             self._last_version = None
@@ -258,12 +258,12 @@ class StreamState:
             self.verify(version)
             self.resource_version = version
         elif isinstance(annotations, dict) and annotations.get(_END_OF_INITIAL_EVENTS) == "true":
-            if self.check_version(version):  # what came before that was taken for the past
+            if self.check_version(version):  # the sink took the earlier objects for the past
                 raise VersionsReversed(f"the list is of {version}")
             self.finish_list(version)
 
     def _feed_odd_event(self, event: Any) -> None:
-        """Errors, quarantined objects, and those events that make no sense."""
+        """Process errors, quarantined objects, and the events that make no sense."""
         match event:
             case streams.Unparsed():
                 self._isolate(quarantine.identify(event.raw))
@@ -297,7 +297,7 @@ class StreamState:
         self._sink.on_event({"type": "DELETED", "object": cast(bodies.RawBody, body)})
 
     def _isolate(self, remains: quarantine.Quarantined) -> None:
-        """Keep the impossible object away; others must not suffer from it."""
+        """Keep the quarantined object away; other objects must not suffer from it."""
         key: KnownKey = remains.uid or (remains.namespace, remains.name)
         if remains.type == "DELETED":
             self._quarantined.discard(key)
@@ -322,13 +322,13 @@ class StreamState:
 
 
 def _name(meta: Mapping[str, Any]) -> KnownName:
-    """The namespace is shared by all its objects; otherwise, each of them would have its own."""
+    """The namespace and the name; all objects of a namespace share one string for it."""
     namespace = meta.get("namespace")
     return namespace and sys.intern(namespace), meta.get("name")
 
 
 def _is_older(version: str, other: str) -> bool:
-    """Versions are numbers in all API servers known, but they are not promised to be."""
+    """Whether it is older. Versions are numbers in all known API servers, but with no promise."""
     try:
         is_less = int(version) < int(other)
     except ValueError:

@@ -23,10 +23,10 @@ class Unparsed:
 
 
 async def iter_batches(content: aiohttp.StreamReader) -> AsyncGenerator[list[Any]]:
-    """Parse the lines of the response as they come, all that came at once as one batch.
+    """Parse the lines of the response as they come: the lines of one chunk are one batch.
 
-    There is one wake-up per chunk of data, not per line; there is no limit on the line's length;
-    the time is linear even if a line comes in many chunks. Empty lines are ignored. Too deeply
+    There is one wake-up per chunk of data, not per line. There is no limit on the line's length.
+    The time is linear even if a line comes in many chunks. Empty lines are ignored. Too deeply
     nested documents come as :class:`Unparsed`. Everything before a bad line is yielded, and then
     :class:`StreamBroken` is raised. The network errors are raised as they are.
     """

@@ -1,7 +1,7 @@
-"""Telling people of the requests that are not answered for long; otherwise, they see nothing.
+"""Telling people of the requests that the API does not answer for long.
 
 Requests have minutes, as servers can be slow for good reasons, and giving up early would only make
-it worse. But people who have started an operator look at an empty screen meanwhile.
+them slower. But people who have started an operator look at an empty screen meanwhile.
 """
 
 import asyncio
@@ -14,13 +14,13 @@ from kopf_cogs.aiokits import clocks
 Logger = logging.Logger | logging.LoggerAdapter[Any]
 
 PATIENCE = 20.0
-"""How long (in seconds) requests may take with nothing said; then, twice as long, and so on."""
+"""How long (in seconds) requests may take before a warning; then, twice as long, and so on."""
 
 TICK = 1.0
-"""How often (in seconds) it is checked, while there are any requests."""
+"""How often (in seconds) the requests are checked, while there are any."""
 
 LATENESS = 1.0
-"""How late (in seconds) a check is if this process is the one that does not answer."""
+"""How late (in seconds) a check is if this process is too busy to read the answers."""
 
 
 class Call(Protocol):
@@ -34,7 +34,7 @@ class Call(Protocol):
 
 
 class Unanswered:
-    """The requests on their way. For each of them, it costs as little as possible."""
+    """The requests on their way. The tracking of a request costs as little as possible."""
 
     def __init__(self, clock: clocks.Clock, logger: Logger) -> None:
         super().__init__()
@@ -52,11 +52,11 @@ class Unanswered:
             self._schedule()
 
     def end(self, call: Call) -> None:
-        """It is answered, or is over in any other way."""
+        """The request is answered, or has ended in any other way."""
         del self._calls[id(call)]
 
     def close(self) -> None:
-        """Tell nothing more."""
+        """Log nothing more."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -73,7 +73,7 @@ class Unanswered:
         if asyncio.get_running_loop().time() - due > LATENESS:
             return  # the answers can be there, but are not read yet
         oldest, since = next(iter(self._calls.values()))
-        if since >= self._told_at:  # it is another story
+        if since >= self._told_at:  # it began after the last warning
             self._patience = PATIENCE
         now = self._clock.monotonic()
         if now - since >= self._patience:

@@ -1,8 +1,8 @@
-"""Where the credentials are kept, and how they are chosen, refused, and replaced.
+"""The vault of credentials: it keeps, chooses, excludes, and replaces them.
 
 The login handlers put the credentials in; the client takes them for every request, and reports
-those refused by the API servers (HTTP 401). When nothing is left, all requests wait until
-the credentials are put in again. The vault neither does requests nor calls handlers.
+the credentials that API servers refuse (HTTP 401). When none are left, all requests wait until
+the login handlers put new ones in. The vault neither does requests nor calls handlers.
 """
 
 import asyncio
@@ -32,10 +32,10 @@ class VaultItem:
     key: VaultKey
     info: credentials.KubeContext = dataclasses.field(repr=False)
     usable_since: float = 0.0
-    """When to use it for the first time, in the clock's monotonic time."""
+    """When to use the credentials for the first time, in the clock's monotonic time."""
 
     doubted_since: float | None = None
-    """When the server could not be trusted with them, in the clock's monotonic time."""
+    """When TLS has failed with these credentials, in the clock's monotonic time."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -85,7 +85,7 @@ class Vault:
         self._failure: credentials.LoginError | None = None
         self._settled = asyncio.Event()  # either usable, or failed
         self._needed = asyncio.Event()  # either depleted, or doubted
-        self._demanded = asyncio.Event()  # somebody waits
+        self._demanded = asyncio.Event()  # a task waits
         self._changed = asyncio.Event()
         if src:
             self.populate(src)
@@ -120,7 +120,7 @@ class Vault:
             await self._settled.wait()
 
     async def wait_for_demand(self) -> None:
-        """Wait until somebody waits for the credentials, as there have been none so far."""
+        """Wait until a request waits for the credentials, as there have been none so far."""
         await self._demanded.wait()
 
     async def wait_for_emptiness(self) -> None:
@@ -186,7 +186,7 @@ class Vault:
         self._notify()
 
     def select(self) -> VaultItem | None:
-        """Choose credentials: random of those with the highest priority; ``None`` if none."""
+        """Choose random credentials of the highest priority; ``None`` if there are none."""
         if self._expiration is not None and self._expiration <= self._clock.now():
             self._drop_expired()
         best = self._best
@@ -201,7 +201,7 @@ class Vault:
             elif not item.usable_since or item.usable_since <= self._clock.monotonic():
                 return item
             else:
-                # Others are better than those held back, even if their priority is lower.
+                # Other credentials are better than held back ones, even if their priority is lower.
                 item = min(self._items.values(), key=lambda other: other.usable_since)
                 delay = item.usable_since - self._clock.monotonic()
                 if delay <= 0:
@@ -257,7 +257,7 @@ class Vault:
         return next((refusal for refusal in refusals if refusal.info == item.info), None)
 
     def _count_recent_refusals(self, key: VaultKey, now: float) -> int:
-        """How many different credentials were refused: when there are many, it is not about them.
+        """How many different credentials were refused: if there are many, the cause is elsewhere.
 
         The first renewal is immediate: the previous credentials have ended as they should.
         """
@@ -275,7 +275,7 @@ class Vault:
         refusals.append(_Refusal(info=item.info, since=self._clock.monotonic()))
 
     def _report_refusal(self, item: VaultItem, exc: Exception | None) -> None:
-        """The first refusal is nothing special: credentials end. The next ones in a row are."""
+        """Log a refusal. The first one is normal: credentials end. Repeated refusals are not."""
         count = sum(refusal.count for refusal in self._refusals.get(item.key, ()))
         level = logging.WARNING if count > 1 else logging.INFO
         reason = f": {exc}" if exc is not None else "."
@@ -312,7 +312,7 @@ class Vault:
         self._notify()
 
     def _notify(self) -> None:
-        """Wake up those who wait for changes, each of them once."""
+        """Wake up all tasks that wait for changes, each of them once."""
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
@@ -323,5 +323,5 @@ class Vault:
 
     def _check(self) -> None:
         if self._failure is not None:
-            # A new error for everyone: tracebacks grow when the same error is raised repeatedly.
+            # A new error for each caller: tracebacks grow when the same error is raised repeatedly.
             raise credentials.LoginError(*self._failure.args) from self._failure.__cause__

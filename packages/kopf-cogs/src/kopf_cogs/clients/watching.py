@@ -12,7 +12,7 @@ from kopf_cogs.clients import errors, session, streams
 if TYPE_CHECKING:
     from kopf_cogs.configs.settings import WatchingSettings
 
-# How long the stream must be silent after the inactivity is noticed, to be sure that it is so.
+# How long (in seconds) the stream must stay silent after the inactivity is suspected.
 _LONGEST_GRACE = 1.0
 
 # Event loops cannot handle infinities.
@@ -26,9 +26,9 @@ class StreamStalled(Exception):
 class Watchdog:
     """Interrupts the waiting if nothing comes for too long.
 
-    It is a single timer that compares the times once in a while, so it costs nothing per event.
-    Only the time of waiting for the server counts: neither the time when the consumer is busy,
-    nor the time when the loop was blocked (then, something can be in the socket, but not read yet).
+    A single timer compares the times once in a while, so the watchdog costs nothing per event.
+    Only the time of waiting for the server counts. The time when the consumer is busy does not.
+    Nor does the time when the loop was blocked: the socket can have unread data then.
     """
 
     def __init__(self, scope: asyncio.Timeout, limit: float) -> None:
@@ -45,11 +45,11 @@ class Watchdog:
         self._timer.cancel()
 
     def pause(self) -> None:
-        """Something has come, and is being consumed."""
+        """A batch has come, and the consumer processes it."""
         self._waiting_since = None
 
     def resume(self) -> None:
-        """We wait for the server again."""
+        """The client waits for the server again."""
         self._waiting_since = self._loop.time()
 
     def _check(self) -> None:
@@ -78,8 +78,8 @@ async def watch(
 ) -> None:
     """Watch until the stream ends: by the server, or by the client as it is configured.
 
-    The callbacks get whatever comes, nothing is interpreted. The stream is not read
-    until the batch is processed.
+    The callbacks get the data of the server as it is. The client does not read the stream
+    until the callback has processed the batch.
 
     Raises :class:`StreamStalled` for inactivity, :class:`StreamBroken` for garbage,
     :class:`APIError` for all kinds of network errors, both in the beginning and in the middle.

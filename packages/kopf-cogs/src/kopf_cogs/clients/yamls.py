@@ -17,10 +17,10 @@ def load(data: bytes) -> Any:
     The documents that take too much time or memory (e.g. "YAML bombs") are refused.
     The texts of errors have the line numbers, but not the content: it can be secret.
     """
-    import yaml  # it is slow to import, and is not needed in clusters
+    import yaml  # this import is slow, and is not needed in clusters
 
     class Loader(yaml.SafeLoader):
-        """It is slower than the loader in C, but cannot overflow the stack."""
+        """The loader in Python: slower than the loader in C, but it cannot overflow the stack."""
 
         def flatten_mapping(self, node: yaml.MappingNode) -> None:
             super().flatten_mapping(node)

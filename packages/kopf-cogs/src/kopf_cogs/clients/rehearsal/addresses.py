@@ -11,21 +11,21 @@ _PATH = re.compile(
 )
 
 _REVIEWS = ("/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/")
-"""What is posted there is a question, and nothing is ever stored."""
+"""The APIs of questions: servers answer the posted objects, and never store them."""
 
 
 class ObjectKey(NamedTuple):
-    """One object of the cluster; of one version of its kind."""
+    """One object of the cluster, in one version of its kind."""
 
     collection: str
-    """Of all namespaces: such as ``/apis/apps/v1/deployments``."""
+    """The URL for all namespaces: such as ``/apis/apps/v1/deployments``."""
 
     namespace: str | None
     name: str
 
 
 class Address(NamedTuple):
-    """What the URL of a request means."""
+    """The meaning of the URL of a request."""
 
     root: str
     """The API group and its version: such as ``/apis/apps/v1``."""
@@ -41,18 +41,18 @@ class Address(NamedTuple):
 
     @property
     def key(self) -> ObjectKey:
-        """The object; only if there is the name."""
+        """The key of the object; only for addresses with a name."""
         return ObjectKey(self.collection, self.namespace, self.name or "")
 
     @property
     def list_url(self) -> str:
-        """Where the objects of the same kind and namespace are listed and created."""
+        """The URL to list and create the objects of the same kind and namespace."""
         scope = f"/namespaces/{self.namespace}" if self.namespace else ""
         return f"{self.root}{scope}/{self.plural}"
 
     @property
     def url(self) -> str:
-        """Where the object itself is."""
+        """The URL of the object itself."""
         return f"{self.list_url}/{self.name}" if self.name else self.list_url
 
     def named(self, name: str) -> "Address":
@@ -60,7 +60,7 @@ class Address(NamedTuple):
 
 
 def parse_address(url: str) -> Address | None:
-    """Understand the URL; ``None`` if it is not about any objects, or about those never stored."""
+    """Parse the URL; ``None`` if it is not about objects, or about objects never stored."""
     path = urllib.parse.unquote(url.partition("?")[0])
     found = None if path.startswith(_REVIEWS) else _PATH.match(path)
     return None if found is None else Address(**found.groupdict())

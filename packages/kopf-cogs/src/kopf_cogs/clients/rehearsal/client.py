@@ -1,4 +1,4 @@
-"""The client of a rehearsal: nothing is committed, and all goes on as if it was."""
+"""The client of a rehearsal: it commits nothing, but goes on as if it did."""
 
 import asyncio
 import contextlib
@@ -20,8 +20,8 @@ DRY_RUN: Mapping[str, str] = {"dryRun": "All"}
 class RehearsalClient(session.Client):
     """A client whose writes are checked by the server, but are not stored there.
 
-    What it reads, lists, and watches, is as if they were: see :class:`.Overlay`. Nobody else knows
-    of that: the controllers of the cluster do nothing about the objects that are not there.
+    It reads, lists, and watches the objects as if they were stored: see :class:`.Overlay`. Other
+    clients do not see that: the controllers of the cluster do nothing for the absent objects.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -106,7 +106,7 @@ class RehearsalClient(session.Client):
         except errors.APIConflictError:
             if known is None:
                 raise
-            reply = self._imitate(payload)  # it exists, but would not by that moment
+            reply = self._imitate(payload)  # it exists, but would be deleted by now
         if not _is_object(reply):
             return reply
         key = address.named(reply["metadata"]["name"]).key
@@ -159,14 +159,14 @@ class RehearsalClient(session.Client):
         return reply if reply is not None else copy.deepcopy(gone)
 
     def _finish(self, address: Address, entry: overlay.Entry, new: dict[str, Any]) -> Any:
-        """Keep the new state; unless it is the last one, with nobody to wait for anymore."""
+        """Keep the new state; or the absence if the object is deleted and has no finalizers."""
         metadata = new["metadata"]
         is_gone = metadata.get("deletionTimestamp") and not metadata.get("finalizers")
         kept = self.overlay.put(address.key, entry, None if is_gone else new)
         return new if is_gone else kept
 
     async def _get_base(self, address: Address) -> Any:
-        """The object as it is stored; of the list, if only that is permitted."""
+        """The stored object; read from a list, if only the listing is permitted."""
         try:
             base = await super().request("GET", address.url)
         except errors.APINotFoundError:
@@ -190,7 +190,7 @@ class RehearsalClient(session.Client):
         return self._kinds_with_status[address.collection]
 
     def _imitate(self, payload: Any) -> dict[str, Any]:
-        """What the server would reply with, if it did not know the object already."""
+        """The reply of the server, as it would be if the object did not exist there already."""
         uid = uuid.UUID(int=get_chance().getrandbits(128), version=4)
         metadata = {"uid": f"{uid}", "creationTimestamp": self._now()}
         return {**payload, "metadata": {**metadata, **payload["metadata"]}}

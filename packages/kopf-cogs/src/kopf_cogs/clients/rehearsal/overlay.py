@@ -11,7 +11,7 @@ from kopf_cogs.structs.labels import matches_labels
 Obj = dict[str, Any]
 
 StreamId = tuple[str, str | None, str, str]
-"""Whoever reads a collection: its URL, the namespace, and the selectors of labels and fields."""
+"""The reader of a collection: its URL, the namespace, and the selectors of labels and fields."""
 
 
 @dataclass(slots=True)
@@ -19,13 +19,13 @@ class Entry:
     """One object that would be changed."""
 
     base: Obj | None
-    """As it is in the cluster; ``None`` if it is not there."""
+    """The object as it is in the cluster; ``None`` if it is not there."""
 
     current: Obj | None
-    """As it would be; ``None`` if it would not exist."""
+    """The object as it would be; ``None`` if it would not exist."""
 
     applied: dict[str, Obj] = field(default_factory=dict)
-    """The replies of the server to what was applied, by managers and subresources."""
+    """The replies of the server to server-side applies, by managers and subresources."""
 
 
 class Happening(NamedTuple):
@@ -40,7 +40,7 @@ class Happening(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """What would become of one object: absent is ``None``."""
+    """One object before and after the rehearsal; ``None`` if it is absent."""
 
     address: ObjectKey
     before: Obj | None
@@ -48,7 +48,7 @@ class Difference(NamedTuple):
 
 
 class Overlay:
-    """What is predicted so far, for all readers of one cluster."""
+    """The predicted states of objects so far, for all readers of one cluster."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,20 +82,20 @@ class Overlay:
             self._real[reader] = version
 
     def get_real_version(self, reader: StreamId) -> str:
-        """Since when to watch for real. Everything that has come since then comes again."""
+        """The version to watch from in the cluster. All changes since that version come again."""
         return self._real.get(reader, "0")
 
     @property
     def highest(self) -> str:
         return str(self._highest)
 
-    # What is predicted.
+    # Predicting.
 
     def get(self, key: ObjectKey) -> Entry | None:
         return self.entries.get(key)
 
     def put(self, key: ObjectKey, entry: Entry, new: Obj | None) -> Obj | None:
-        """Make it the predicted state, if it differs from the known one; get it as it is then."""
+        """Keep the new state, if it differs from the known one; get the state that is kept."""
         old = entry.current
         if key not in self.entries:
             self.entries[key] = entry
@@ -111,7 +111,7 @@ class Overlay:
         return new
 
     def get_differences(self) -> list[Difference]:
-        """What differs in the end, in a stable order; repeated changes are one difference."""
+        """The objects that differ in the end, in a stable order; each one is one difference."""
         found = [
             Difference(key, entry.base, entry.current)
             for key, entry in self.entries.items()
@@ -119,12 +119,12 @@ class Overlay:
         ]
         return sorted(found, key=lambda one: tuple(map(str, one.address)))
 
-    # What is read.
+    # Reading.
 
     def cover(
         self, reader: StreamId, items: Iterable[Obj], *, is_first: bool, is_last: bool
     ) -> list[Obj]:
-        """The items of a page as they would be; with the new ones at the end of the last page."""
+        """The items of a page as they would be; the last page ends with the new objects."""
         if is_first:
             self._positions[reader] = len(self._happenings)
         result = []
@@ -140,11 +140,11 @@ class Overlay:
         return result
 
     def rewind(self, reader: StreamId) -> None:
-        """Everything is going to be streamed anew, from the initial state."""
+        """The stream is going to send all objects anew, from the initial state."""
         self._positions[reader] = 0
 
     def take(self, reader: StreamId) -> Iterator[tuple[str, Obj]]:
-        """What the stream has to bring since the last time: the types, and the objects."""
+        """The events for the stream since the last time: the types, and the objects."""
         start = self._positions.setdefault(reader, len(self._happenings))
         self._positions[reader] = len(self._happenings)
         for happening in self._happenings[start:]:
@@ -155,7 +155,7 @@ class Overlay:
                     yield "DELETED", happening.body
 
     def listen(self, listener: Callable[[], object]) -> None:
-        """Let it be called when there is anything new."""
+        """Call the listener whenever there is a new predicted change."""
         self._listeners.append(listener)
 
     def unlisten(self, listener: Callable[[], object]) -> None:
@@ -174,7 +174,7 @@ class Overlay:
 
 
 def identify(collection: str, body: Mapping[str, Any]) -> ObjectKey:
-    """Which object it is, of those of this collection."""
+    """The key of an object of this collection."""
     metadata = body["metadata"]
     return ObjectKey(collection, metadata.get("namespace"), metadata.get("name") or "")
 
@@ -185,14 +185,14 @@ def make_reader(address: Address, params: Mapping[str, str]) -> StreamId:
 
 
 _EVENTS = ("/api/v1/events", "/apis/events.k8s.io/v1/events")
-"""What is told of objects is not a difference of the cluster."""
+"""Kubernetes events are only about objects: they do not count as differences."""
 
 _VOLATILE = ("managedFields", "resourceVersion", "generation")
-"""What servers keep for themselves: it differs even if nothing that is wanted does."""
+"""The fields that servers keep for themselves: they differ even if no wanted field does."""
 
 
 def strip(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The object without what only servers care of."""
+    """The object without the fields that only servers need."""
     metadata = {key: val for key, val in body["metadata"].items() if key not in _VOLATILE}
     return {**body, "metadata": metadata}
 
@@ -208,7 +208,7 @@ def _is_in_scope(reader: StreamId, key: ObjectKey) -> bool:
 
 
 def _is_read_by(reader: StreamId, body: Mapping[str, Any]) -> bool:
-    """Whether the selectors are for it; of fields, only those that every object has."""
+    """Whether the selectors match the object; of fields, only the name and the namespace count."""
     metadata = body["metadata"]
     for part in filter(None, reader[3].split(",")):
         name, _, value = part.partition("=")

@@ -1,4 +1,4 @@
-"""Predictions: the next state of an object, though its former ones are not stored.
+"""Predictions: the next state of an object, though its former states are not stored.
 
 The first change of an object is sent as it is. The next ones cannot be sent: the server would apply
 them to the stored state. So they are applied here to the predicted state. Then the server checks
@@ -20,11 +20,11 @@ JSON_PATCH = "application/json-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
 Send = Callable[..., Awaitable[Any]]
-"""Sends a request for real, to be checked but not to be stored."""
+"""Sends a request to the server, which checks the change but does not store it."""
 
 
 class Writing:
-    """One write: what is to be done with the object, and what for."""
+    """One write: the request that changes the object, with all its options."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Writing:
         return str(self._options.get("content_type", "application/json"))
 
     async def send(self) -> Any:
-        """As it is."""
+        """Send the request as it is."""
         return await self._send(
             self._method, self.address_url, payload=self._payload, **self._options
         )
@@ -57,7 +57,7 @@ class Writing:
         return f"{self.address.url}{sub}"
 
     async def predict(self, entry: Entry, *, has_status: bool) -> Obj:
-        """The next state of the object; its current one must be there.
+        """The next state of the object; the object must have a current state.
 
         ``has_status`` tells whether the status is changed only by its own requests.
         """
@@ -87,7 +87,7 @@ class Writing:
             raise make_error(422, "Invalid", self.address, f"the patch does not fit: {e}") from e
 
     def _check_identity(self, current: Obj, wanted: Obj) -> None:
-        """As servers do: the uid and the version are conditions, if they are sent at all."""
+        """Check the uid and the version as servers do: if sent, they are conditions."""
         known, said = current["metadata"], wanted.get("metadata") or {}
         for field in ("uid", "resourceVersion"):
             if said.get(field) not in (None, known.get(field)):
@@ -100,11 +100,11 @@ class Writing:
         return f"{params.get('fieldManager')} {self.address.subresource}"
 
     def remember(self, entry: Entry, reply: Obj) -> None:
-        """Keep the reply to the applying, to compare the next one with."""
+        """Keep the reply to a server-side apply, to compare the next reply with it."""
         entry.applied[self._purpose] = reply
 
     def _carry_over(self, entry: Entry, reply: Obj) -> Obj:
-        """Put over the current state what differs from the former reply to the same applying."""
+        """Merge the difference of the two latest replies to this manager into the current state."""
         former = entry.applied.get(self._purpose, entry.base)
         self.remember(entry, reply)
         if former is None or entry.current is None:
@@ -120,7 +120,7 @@ class Writing:
         return new  # type: ignore[no-any-return]
 
     async def _check(self, entry: Entry, wanted: Obj) -> Obj:
-        """Have the server check and complete what is wanted, as a change of what is stored."""
+        """Have the server check and complete the wanted state, as a change of the stored object."""
         if entry.base is None:
             return await self._check_new(entry, wanted)
         part = "status" if self.address.subresource == "status" else None
@@ -142,7 +142,7 @@ class Writing:
 
     async def _check_new(self, entry: Entry, wanted: Obj) -> Obj:
         if self.address.subresource is not None or entry.current is None:
-            return wanted  # nobody checks the status of what does not exist
+            return wanted  # the server has no object to check the status of
         known = entry.current["metadata"]
         kept = {key: known[key] for key in ("uid", "creationTimestamp") if key in known}
         payload = {key: value for key, value in wanted.items() if key != "status"}
@@ -162,13 +162,13 @@ _LIFECYCLE = frozenset({"deletionTimestamp", "deletionGracePeriodSeconds"})
 
 
 def _keep_lifecycle(wanted: Obj, reply: Obj) -> Obj:
-    """The reply with the marks of a deletion, which the server knows nothing of."""
+    """The reply with the marks of the predicted deletion: the server does not know them."""
     marks = {key: val for key, val in wanted["metadata"].items() if key in _LIFECYCLE}
     return {**reply, "metadata": {**reply["metadata"], **marks}}
 
 
 def _without_marks(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The object with nothing of what servers keep in it for themselves."""
+    """The object without the metadata that servers set for themselves."""
     metadata = {key: value for key, value in body["metadata"].items() if key not in SET_BY_SERVERS}
     return {**body, "metadata": metadata}
 
@@ -176,7 +176,7 @@ def _without_marks(body: Mapping[str, Any]) -> dict[str, Any]:
 def make_error(
     code: int, reason: str, address: Address, message: str | None = None
 ) -> errors.APIStatusError:
-    """The error that the server would reply with, if it knew of what is predicted."""
+    """The error that the server would reply with, if it knew the predicted states."""
     name = address.name or ""
     text = message or {
         "NotFound": f'{address.plural} "{name}" not found',

@@ -1,4 +1,4 @@
-"""Watch-streams with both what really comes and what would come."""
+"""Watch-streams with both the real events and the predicted ones."""
 
 import asyncio
 import contextlib
@@ -12,9 +12,9 @@ _END_OF_INITIAL_EVENTS = "k8s.io/initial-events-end"
 
 
 class Replay:
-    """The content of a response: it is read in chunks, as that of the HTTP client.
+    """The content of a response, to be read in chunks, as the content of the HTTP client.
 
-    Real changes of the objects that would be changed are left out: they are of another story.
+    It has no real changes of the objects with predicted states: these changes do not fit them.
     """
 
     def __init__(self, content: Any, overlay: Overlay, reader: StreamId) -> None:
@@ -28,7 +28,7 @@ class Replay:
         overlay.listen(self._news.set)
 
     async def readany(self) -> bytes:
-        """Some whole lines, as soon as there are any; empty in the end of the stream."""
+        """Some whole lines, as soon as there are any; empty at the end of the stream."""
         while True:
             self._news.clear()
             if lines := self._inject():
@@ -67,7 +67,7 @@ class Replay:
         )
 
     def _revise(self, line: bytes) -> bytes:
-        """The line as it would come; empty if it would not."""
+        """The line as the reader must get it; empty if the reader must not."""
         try:
             event = jsons.loads(line)
             kind, body = event["type"], event["object"]
@@ -82,7 +82,7 @@ class Replay:
         return b"" if is_predicted else line + b"\n"
 
     def _revise_bookmark(self, event: Any, metadata: Mapping[str, Any]) -> bytes:
-        """Bookmarks must not be older than what was replayed before them."""
+        """The final bookmark of a list, as new as the replayed events; empty for all others."""
         if (metadata.get("annotations") or {}).get(_END_OF_INITIAL_EVENTS) != "true":
             return b""
         metadata = {**metadata, "resourceVersion": self._overlay.highest}
@@ -90,7 +90,7 @@ class Replay:
 
 
 class ReplayedResponse:
-    """As much of a response as the readers of streams need."""
+    """The part of a response that the readers of streams need."""
 
     def __init__(self, content: Replay) -> None:
         super().__init__()
