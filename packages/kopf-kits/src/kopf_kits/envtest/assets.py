@@ -33,9 +33,9 @@ class Assets:
 def find_assets(environ: Mapping[str, str] | None = None) -> Assets:
     """Find the binaries of the control plane, following the convention of envtest.
 
-    The first place with both ``kube-apiserver`` and ``etcd`` wins: the folder in the environment
-    variable ``KUBEBUILDER_ASSETS``, the folders in ``PATH``, the latest build in the user's cache
-    (``$XDG_CACHE_HOME/kopf/envtest/``, by default in ``~/.cache``).
+    The first place with both ``kube-apiserver`` and ``etcd`` wins. The places are the folder in
+    the environment variable ``KUBEBUILDER_ASSETS``, the folders in ``PATH``, and the latest build
+    in the user's cache (``$XDG_CACHE_HOME/kopf/envtest/``, by default in ``~/.cache``).
 
     Raises :class:`EnvtestError` if there is no such place, or if a binary is there but is not
     an executable file.

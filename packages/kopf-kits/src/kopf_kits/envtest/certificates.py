@@ -18,8 +18,9 @@ ADMIN, ADMINS = "kopf-envtest-admin", "system:masters"
 def write_certificates(folder: pathlib.Path) -> None:
     """Write all files that the servers and their admin need for TLS and tokens.
 
-    They are: ``ca.crt``; ``server.crt`` and ``server.key`` for the API server; ``admin.crt`` and
-    ``admin.key`` for its client with all rights; ``accounts.key`` for service account tokens.
+    ``ca.crt`` is the authority. ``server.crt`` and ``server.key`` are for the API server,
+    ``admin.crt`` and ``admin.key`` for its client with all rights. ``accounts.key`` is for
+    service account tokens.
     """
     try:
         authority = Authority("kopf-envtest-ca", validity=VALIDITY)

@@ -21,7 +21,7 @@ from .processes import Servers
 from .supervisor import remove_folder
 
 POLLING = 0.05  # seconds between the questions to a server that is starting
-ATTEMPTS = 3  # with other ports, if somebody takes the free port first
+ATTEMPTS = 3  # with other ports, if another process takes the free port first
 APISERVER = "kube-apiserver"
 PORT_TAKEN = "address already in use"
 
@@ -215,4 +215,4 @@ class Envtest:
 
 
 class _PortTakenError(EnvtestError):
-    """Somebody else listens on the chosen port."""
+    """Another process listens on the chosen port."""

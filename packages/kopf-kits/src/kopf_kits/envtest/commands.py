@@ -40,8 +40,8 @@ def make_apiserver_command(
 ) -> list[str]:
     """Make the command of the API server: RBAC on, all other features as they are by default.
 
-    The admission of service accounts is off, as in all such control planes: there is no controller
-    to make a "default" account in each namespace, so no pod could be created.
+    The admission of service accounts is off, as in all such control planes. There is no controller
+    to make a "default" account in each namespace, so clients could create no pods.
     """
     return [
         str(assets.apiserver),
@@ -69,7 +69,7 @@ def make_apiserver_command(
 def make_manager_command(
     binary: pathlib.Path, folder: pathlib.Path, kubeconfig: pathlib.Path
 ) -> list[str]:
-    """Make the command of the controller manager: only with what makes deletion work for real."""
+    """Make the command of the controller manager: only with the controllers for deletions."""
     return [
         str(binary),
         f"--kubeconfig={kubeconfig}",

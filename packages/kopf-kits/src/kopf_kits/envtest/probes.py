@@ -44,14 +44,14 @@ class Probe:
 
 
 def find_free_port() -> int:
-    """Find a loopback port that is free now; somebody else can take it at any moment."""
+    """Find a loopback port that is free now; another process can take it at any moment."""
     with socket.socket() as sock:
         sock.bind((HOST, 0))
         return int(sock.getsockname()[1])
 
 
 def is_port_free(port: int) -> bool:
-    """Tell if one can listen on the loopback port; those being closed do not count as used."""
+    """Tell if a server can listen on the loopback port; closing connections do not matter."""
     with socket.socket() as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -21,8 +21,8 @@ STOP_TIMEOUT = 30.0
 class Servers:
     """The running servers of one control plane.
 
-    They live as long as this object is not closed and as long as this process lives, whatever
-    kills it: see :mod:`.supervisor`.
+    They live until this object is closed, or until this process ends, even by a signal:
+    see :mod:`.supervisor`.
     """
 
     def __init__(self, folder: pathlib.Path) -> None:

@@ -113,7 +113,7 @@ def report(**message: Any) -> None:
 def make_death_wish() -> Callable[[], None] | None:
     """Let the kernel kill the servers if this very process is killed. Only Linux can do so.
 
-    It would not do in the user's process: there, it is tied to the life of the starting thread.
+    The user's process cannot do so: there, the kernel ties it to the life of the starting thread.
     """
     if not sys.platform.startswith("linux"):
         return None

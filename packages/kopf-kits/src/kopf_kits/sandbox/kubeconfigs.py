@@ -18,7 +18,7 @@ NAME = "sandbox"
 def make_kubeconfig(
     url: str, *, namespace: str = "default", token: str = NAME, authority: bytes | None = None
 ) -> dict[str, Any]:
-    """A kubeconfig with the only context: the sandbox at that URL, and whom to trust there."""
+    """A kubeconfig with the only context: the sandbox at that URL, and its authority."""
     cluster = {"server": url}
     if authority is not None:
         cluster["certificate-authority-data"] = base64.b64encode(authority).decode()

@@ -15,16 +15,16 @@ Obj = dict[str, Any]
 Check = Callable[[Obj], Any]
 
 ANY: Any = object()
-"""Whatever the value is, but it is there."""
+"""Any value, if it exists."""
 
 
 class NotHappenedError(TimeoutError):
-    """The object is not as it was waited for; the text tells what it is."""
+    """The object is not in the expected state; the text tells its state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What an object is waited to be; and what it has instead, for the error, if it is known."""
+    """The check that an object must pass; and the explanation for the error, if it is known."""
 
     check: Check
     explain: Callable[[Obj], str]
@@ -33,7 +33,7 @@ class Expectation:
 def make_expectation(
     check: Check | None, *, condition: str | None, jsonpath: str | None, value: Any
 ) -> Expectation:
-    """One expectation made of all that is specified: with nothing, it is that the object exists."""
+    """One expectation of all the given ones; with none of them, the object must only exist."""
     parts = []
     if check is not None:
         parts.append(Expectation(check, lambda obj: "the check does not pass"))
@@ -71,14 +71,14 @@ def _expect_value(jsonpath: str, value: Any) -> Expectation:
 
 
 def _describe(values: list[Any]) -> str:
-    """With the types: it is easy to take a number for a text."""
+    """The values with their types: it is easy to take a number for a text."""
     return ", ".join(f"{value!r} ({type(value).__name__})" for value in values) or "absent"
 
 
 async def wait_for(
     endpoint: Endpoint, key: Key, expectation: Expectation, *, gone: bool, timeout: float
 ) -> Obj | None:
-    """Wait until the object passes the check, or is gone; get it as it is stored."""
+    """Wait until the object passes the check, or is gone; get the object as it is served."""
     store, watcher = endpoint.resource.store, Watcher(key[0] or None)
     store.watchers[watcher] = None
     try:

@@ -17,7 +17,7 @@ class Merged(NamedTuple):
 
 
 class _Stretch(NamedTuple):
-    """The lines of the base that are the same in both others; and where these are there."""
+    """The lines that are the same in all three texts, with their positions in each of them."""
 
     base: int
     ours: int
@@ -26,7 +26,7 @@ class _Stretch(NamedTuple):
 
 
 def merge_texts(base: str, ours: str, theirs: str) -> Merged:
-    """Merge the changes that both have made of the base: the project's own ones are ``ours``."""
+    """Merge the changes of the base by both sides: ``ours`` is the project, ``theirs`` is new."""
     if ours == theirs or theirs == base:
         return Merged(ours, False)
     if ours == base:
@@ -47,7 +47,7 @@ def merge_texts(base: str, ours: str, theirs: str) -> Merged:
 
 
 def _choose(base: Lines, ours: Lines, theirs: Lines) -> Lines | None:
-    """Those who have changed it; ``None`` if both have, and differently."""
+    """The lines of the side that has changed them; ``None`` if both have, and differently."""
     if ours == theirs or base == theirs:
         return ours
     return theirs if base == ours else None
@@ -68,7 +68,7 @@ def _end(lines: Lines) -> list[str]:
 
 
 def _find_common(base: Lines, ours: Lines, theirs: Lines) -> Iterator[_Stretch]:
-    """The stretches in their order; with an empty one at the end of all."""
+    """The common stretches in their order, with an empty one at the end of the texts."""
     in_ours, in_theirs = _match(base, ours), _match(base, theirs)
     index = 0
     while index < len(base):
@@ -90,6 +90,6 @@ def _shift(index: int | None, size: int) -> int | None:
 
 
 def _match(base: Lines, other: Lines) -> dict[int, int]:
-    """Which line of the other is which line of the base."""
+    """The line numbers of the base, with the numbers of the same lines in the other text."""
     blocks = difflib.SequenceMatcher(None, base, other, autojunk=False).get_matching_blocks()
     return {block.a + n: block.b + n for block in blocks for n in range(block.size)}

@@ -20,7 +20,7 @@ from kopf_kits.scaffold.merging import Merged, merge_texts
 Files = Mapping[str, str]
 
 LOCK = ".kopf-scaffold.json"
-"""Where it is remembered of what the project was made: it is to be committed with the project."""
+"""The file with the answers and the texts that made the project: users must commit it, too."""
 
 _CONFLICTS = re.compile(r"(?ms)^<<<<<<< .*^>>>>>>> ")
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
@@ -37,7 +37,7 @@ class ProjectError(Exception):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Answers:
-    """What is known of the project; everything else follows from that."""
+    """The answers of a user about the project; everything else follows from them."""
 
     name: str
     group: str = "example.com"
@@ -65,7 +65,7 @@ class Answers:
 
     @property
     def namespaces(self) -> tuple[str, ...]:
-        """Those that are served; none is for all."""
+        """The namespaces that the operator serves; none is for all."""
         return ("default",) if self.is_namespaced else ()
 
     @property
@@ -96,7 +96,7 @@ class Answers:
 
 
 class _Template(string.Template):
-    """Dollars are for makefiles and workflows."""
+    """A template that leaves dollars to makefiles and workflows."""
 
     delimiter = "~~"
 
@@ -110,7 +110,7 @@ def render(answers: Answers) -> dict[str, str]:
 
 
 def _place(path: str, answers: Answers) -> str:
-    """Where the file is in the project: the names here are for those tools that look into all."""
+    """The path of the file in the project. Its name here keeps away tools that scan all files."""
     path = path.removesuffix(".tmpl").replace("PACKAGE", answers.package)
     return path.replace("dot-", ".")
 
@@ -138,7 +138,7 @@ def create(folder: pathlib.Path, answers: Answers, files: Files) -> None:
 
 
 def load(folder: pathlib.Path) -> tuple[Answers, dict[str, str]]:
-    """What the project was made of: the answers, and the files as they were then."""
+    """The origin of the project: the answers, and the files as they were then."""
     try:
         data = json.loads((folder / LOCK).read_text("utf-8"))
         answers, files = Answers(**data["answers"]), dict(data["files"])
@@ -157,8 +157,9 @@ def load(folder: pathlib.Path) -> tuple[Answers, dict[str, str]]:
 def update(folder: pathlib.Path, answers: Answers, files: Files, base: Files) -> dict[str, bool]:
     """Merge the files of the newer scaffold into the project; get which ones are changed.
 
-    The value says if there are conflicts, to be resolved by people. What was removed from the
-    project stays so; what is not in the scaffold anymore is removed if it was never changed.
+    The value says if there are conflicts, which users must resolve. The update does not restore
+    the files that users have removed. It removes a file that the newer scaffold does not have,
+    if users never changed it.
 
     Raises :class:`ProjectError` with nothing changed if some of the files cannot be merged.
     """
@@ -181,7 +182,7 @@ def update(folder: pathlib.Path, answers: Answers, files: Files, base: Files) ->
 
 
 def _merge(target: pathlib.Path, old: str | None, new: str | None) -> Merged | None:
-    """The file as it is to be, empty if it is to be removed; ``None`` if it is to be left alone."""
+    """The new content of the file, empty for its removal; ``None`` to leave the file alone."""
     if not target.is_file():
         if old is None and target.exists():
             raise ProjectError(f"{target} is a folder: move it away, and start again.")
@@ -197,7 +198,7 @@ def _merge(target: pathlib.Path, old: str | None, new: str | None) -> Merged | N
 
 
 def _read_text(path: pathlib.Path) -> tuple[str, str]:
-    """The text, and how its lines end: if not all of them end so, they are left as they are."""
+    """The text, and the end of its lines. If the ends of lines differ, the text keeps them."""
     try:
         text = path.read_bytes().decode("utf-8")
     except UnicodeDecodeError:
@@ -214,7 +215,7 @@ def _dump(answers: Answers, files: Files) -> str:
 
 
 def _write(path: pathlib.Path, text: str) -> None:
-    """Replace the file as a whole: if it is interrupted, the previous one is still there."""
+    """Replace the file as a whole: after an interruption, the previous file is still there."""
     path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.kopf")

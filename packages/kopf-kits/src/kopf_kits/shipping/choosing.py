@@ -15,11 +15,11 @@ from kopf_core.reactor.life.needs import list_needs
 from .rendering import render_chart
 
 ANYWHERE = NamespaceName("default")
-"""What stands for all namespaces. Kubernetes keeps the events of cluster-scoped objects in it."""
+"""The stand-in for all namespaces: Kubernetes keeps events of cluster-scoped objects in it."""
 
 
 def make_permissions(operator: OperatorOptions, kinds: Collection[Resource]) -> dict[str, Any]:
-    """The values about rights: all that the operator needs and the chart does not always permit.
+    """The values about rights: the rights that the operator needs beyond the rules of the chart.
 
     The rights for kinds without namespaces are apart: roles of namespaces cannot permit these.
     """

@@ -1,4 +1,4 @@
-"""Expressions of Helm's templates: as many functions of them as our own chart has."""
+"""Expressions of Helm's templates, with only the functions that our own chart uses."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _TOKEN = re.compile(r'\s*(?:("(?:[^"\\]|\\.)*")|(\()|(\))|(\|)|([^\s()|"]+))')
 
 
 class RenderingError(Exception):
-    """The chart cannot be rendered: it is refused, or something of it is not known here."""
+    """The chart refuses the values, or has an expression that is unknown here."""
 
     expected = True
 
 
 @dataclass(frozen=True)
 class Scope:
-    """What is seen by an expression: the dot, the root, and the variables."""
+    """The names that an expression sees: the dot, the root, and the variables."""
 
     dot: Any
     root: Any
@@ -91,7 +91,7 @@ def to_yaml(value: Any) -> str:
 
 
 def show(value: Any) -> str:
-    """The value as it is put into the text."""
+    """The value as the template puts it into the text."""
     return "" if value is None else json.dumps(value) if isinstance(value, bool) else str(value)
 
 

@@ -22,7 +22,7 @@ CHART = importlib.resources.files("kopf_kits.shipping") / "chart"
 
 @dataclass
 class Block:
-    """An action with what is inside of it, up to its ``else`` or ``end``."""
+    """An action with the parts inside of it, up to its ``else`` or ``end``."""
 
     verb: str
     argument: str
@@ -31,7 +31,7 @@ class Block:
 
 
 class Templates:
-    """The templates of a chart: those which are rendered, and those which others include."""
+    """The templates of a chart, with the definitions that other templates include."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         super().__init__()
@@ -134,12 +134,12 @@ def render_chart(
 
 
 def read_version() -> str:
-    """The version of the application that is in the chart if nothing else is."""
+    """The version of the application in our chart, which is the default."""
     return str(yaml.safe_load((CHART / "Chart.yaml").read_text("utf-8"))["appVersion"])
 
 
 def merge_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values over those of the chart itself: mappings are merged, others are replaced."""
+    """The values over the values of the chart itself: mappings merge, all else is replaced."""
     return _merge(yaml.safe_load((CHART / "values.yaml").read_text("utf-8")), values)
 
 

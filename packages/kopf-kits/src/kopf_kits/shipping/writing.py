@@ -17,17 +17,17 @@ Files = dict[str, str]
 
 @dataclass(frozen=True)
 class Deployment:
-    """What is deployed: under which name, where, with which values of the chart."""
+    """A deployment of an operator: its name, its namespace, and its values of the chart."""
 
     name: str
     namespace: str
     values: Mapping[str, Any] = field(default_factory=dict)
     definitions: Iterable[Mapping[str, Any]] = ()
-    """Those of the custom kinds, and their policies: they go first."""
+    """The definitions of the custom kinds, and their policies: they go first."""
 
     @property
     def version(self) -> str:
-        """Of the operator: the tag of its image."""
+        """The version of the operator: the tag of its image."""
         return str((self.values.get("image") or {}).get("tag") or read_version())
 
 
@@ -41,7 +41,7 @@ def write_plain(deployment: Deployment) -> str:
 def write_kustomize(deployment: Deployment) -> Files:
     """A base for kustomize; the image can be changed in overlays.
 
-    It sets no namespace for all: the roles are in the namespaces that are served, not in its own.
+    It sets no namespace for all: the roles are in the namespaces that the operator serves.
     """
     files: Files = {}
     if deployment.definitions:

@@ -16,7 +16,7 @@ from kopf_cogs.aiokits.surroundings import Surroundings, surroundings_var
 incarnation_var: contextvars.ContextVar[Incarnation | None] = contextvars.ContextVar(
     "incarnation_var", default=None
 )
-"""Whose callback the loop executes now; none if it belongs to the world itself."""
+"""The owner of the callback that the loop executes now; none for the world itself."""
 
 
 class Incarnation:
@@ -34,7 +34,7 @@ class Incarnation:
     ) -> None:
         self.name = name
         self.surroundings = surroundings
-        """Its clock, its threads, and its chance; those of the real process by default."""
+        """The clock, the threads, and the chance; by default, the ones of the real process."""
 
         self.crash_at = crash_at
         self.steps = 0
@@ -42,10 +42,10 @@ class Incarnation:
 
         self.is_dead = False
         self.on_death: list[Callable[[], None]] = []
-        """What the world does when it crashes; e.g. the network resets its connections."""
+        """The reactions of the world to the crash; e.g. the network resets its connections."""
 
         self.remains: list[object] = []
-        """What must not be destroyed until the end of the life: ``finally`` blocks would run."""
+        """The objects to keep until the end of the life, or their ``finally`` blocks would run."""
 
         self._parked: list[asyncio.Handle] | None = None
 
@@ -72,7 +72,7 @@ class Incarnation:
         return True
 
     def crash(self) -> None:
-        """Execute nothing of it from now on. It is not told, as with SIGKILL."""
+        """Execute no callbacks of the program from now on. It gets no notice, as with SIGKILL."""
         if not self.is_dead:
             self.is_dead = True
             self.remains.extend(self._parked or ())
@@ -81,12 +81,12 @@ class Incarnation:
                 react()
 
     def suspend(self) -> None:
-        """Put off all its callbacks until it is resumed, as with SIGSTOP. Its clock goes on."""
+        """Put off all callbacks until `resume()`, as with SIGSTOP. The clock goes on."""
         if self._parked is None and not self.is_dead:
             self._parked = []
 
     def resume(self, schedule: Callable[[asyncio.Handle], None]) -> None:
-        """Schedule everything that was put off, in the same order."""
+        """Schedule the callbacks that were put off, in the same order."""
         parked, self._parked = self._parked or [], None
         for handle in parked:
             schedule(handle)

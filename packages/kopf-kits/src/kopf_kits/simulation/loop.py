@@ -23,7 +23,7 @@ class Standstill(RuntimeError):
 
 
 class Callback(asyncio.TimerHandle):
-    """What the loop calls soon or later. It is made at once: there are thousands in each life."""
+    """A callback of the loop, now or later. Its creation is quick: each life has thousands."""
 
     __slots__ = ()
 
@@ -78,10 +78,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
         self.network = Network(self, chance)
         self.batons: set[Any] = set()
-        """The threads that are not over yet."""
+        """The threads that have not ended yet."""
 
         self.complaints: list[str] = []
-        """What would be logged as unhandled errors of the loop."""
+        """The errors that asyncio would log as unhandled errors of the loop."""
 
         self.set_exception_handler(lambda _, context: self.complaints.append(_describe(context)))
 
@@ -150,7 +150,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             handle.call()
 
     def reschedule(self, handle: asyncio.Handle) -> None:
-        """Put a callback back to the end of the line: it was put off by a suspension."""
+        """Put a callback back to the end of the queue: a suspension has put it off."""
         self._ready.append(handle)  # type: ignore[attr-defined]
 
     # Real sockets are made by HTTP clients, but they are never connected.
@@ -204,7 +204,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """There is no selector."""
 
     def _write_to_self(self) -> None:
-        """There is nobody to be awakened: nothing waits."""
+        """The loop never waits, so there is no need to wake it up."""
 
 
 def _describe(context: dict[str, Any]) -> str:

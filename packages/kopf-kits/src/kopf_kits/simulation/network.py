@@ -32,7 +32,7 @@ TICK = 1e-9
 
 @dataclass(slots=True)
 class Weather:
-    """What the network does to the bytes; can be changed at any moment.
+    """The effects of the network on the bytes; can be changed at any moment.
 
     ``latency`` is the usual delay of a chunk, in seconds: random, up to this. With ``slow``
     probability, it is up to ``lag`` seconds. With ``breaks`` probability, the connection breaks
@@ -63,7 +63,7 @@ class Weather:
 
 
 class Network:
-    """Everybody who listens, and all the connections."""
+    """All the servers that listen, and all the connections."""
 
     def __init__(self, loop: VirtualLoop, chance: random.Random) -> None:
         self.loop = loop
@@ -72,7 +72,7 @@ class Network:
         """How many connections were broken by the weather."""
 
         self.orphans: list[tuple[float, bytes]] = []
-        """What came to servers after its client had closed the connection, and when.
+        """The bytes that servers got after the client had closed the connection, with the times.
 
         A server executes such a request. It can do so after later requests of the same client.
         """
@@ -84,13 +84,13 @@ class Network:
         self._next_port = 40_000
 
     def dial(self, sock: socket.socket, address: Address) -> None:
-        """Remember where the socket is to be connected to: it is asked for in a moment."""
+        """Remember the address for the socket: `hang_up()` asks for it in a moment."""
         if address[1] not in self._listeners:
             raise ConnectionRefusedError(111, f"Nobody listens at {address}")
         self._dialled[id(sock)] = address
 
     def hang_up(self, sock: socket.socket) -> Address:
-        """Close the real socket, and get where it was to be connected to."""
+        """Close the real socket, and get the address that `dial()` remembered for it."""
         sock.close()
         return self._dialled.pop(id(sock))
 
@@ -124,18 +124,18 @@ class Network:
         return near, near.protocol
 
     def lose_replies(self, count: int) -> None:
-        """Break the connections at the next replies of servers: the requests are executed."""
+        """Break the connections at the next replies of servers, which execute the requests."""
         self._lost_replies += count
 
     def is_torn(self) -> bool:
-        """Whether what a crashed process was sending arrives only in part."""
+        """Whether the last bytes of a crashed process arrive only in part."""
         return self._chance.random() < 0.5
 
     def tear(self, data: bytes) -> bytes:
         return data[: self._chance.randint(0, len(data))]
 
     def cut(self, length: int, *, is_reply: bool) -> int | None:
-        """Where in a chunk of that length the connection breaks, if it does."""
+        """The place in a chunk of that length where the connection breaks, if it does."""
         if is_reply and self._lost_replies:
             self._lost_replies -= 1
             return 0
@@ -146,7 +146,7 @@ class Network:
 
 
 class SimulatedServer:
-    """A listening socket; with what users of :class:`asyncio.Server` need of it."""
+    """A listening socket, with the methods that users of :class:`asyncio.Server` need."""
 
     def __init__(self, network: Network, factory: ProtocolFactory, host: str, port: int) -> None:
         self.factory = factory
@@ -172,7 +172,7 @@ class SimulatedServer:
 
 
 class SimulatedSocket:
-    """What is asked of the sockets of servers and transports."""
+    """The methods of sockets that the users of servers and transports call."""
 
     family = socket.AF_INET
     type = socket.SOCK_STREAM
@@ -224,7 +224,7 @@ class MemoryTransport(asyncio.Transport):
         if self._incarnation is not None:
             self._incarnation.on_death.append(self._die)
 
-    # What protocols use.
+    # The methods for protocols.
 
     def get_protocol(self) -> asyncio.BaseProtocol:
         return self.protocol
@@ -286,7 +286,7 @@ class MemoryTransport(asyncio.Transport):
             self._send(self.peer.lose, ConnectionResetError(104, "Connection reset by peer"))
             self._loop.call_soon(self.lose, None, context=self.context)
 
-    # What happens to the connection.
+    # The events of the connection.
 
     def lose(self, exc: Exception | None) -> None:
         """Tell the protocol that the connection is lost, once."""
@@ -295,7 +295,7 @@ class MemoryTransport(asyncio.Transport):
             self.protocol.connection_lost(exc)
 
     def _die(self) -> None:
-        """The process has crashed; what it has sent already still arrives: in whole, or torn."""
+        """The process has crashed; the bytes that it has sent still arrive: in whole, or torn."""
         if not self._is_lost:
             self._is_lost = self._is_closing = True
             self._is_torn = self._network.is_torn()
@@ -308,7 +308,7 @@ class MemoryTransport(asyncio.Transport):
         self._loop.call_at(self._arrival, self.peer._arrive, context=self.peer.context)
 
     def _arrive(self) -> None:
-        """Take what was sent first: callbacks can be shuffled, e.g. those after a suspension."""
+        """Take the first item that was sent: a suspension can change the order of callbacks."""
         self._coming.popleft()()
 
     def _receive(self, data: bytes, sender: MemoryTransport) -> None:
@@ -337,7 +337,7 @@ class MemoryTransport(asyncio.Transport):
             self._loop.call_soon(self._go_on, context=self.context)
 
     def _go_on(self) -> None:
-        """Let the sender write again, if it is held still."""
+        """Let the sender write again, if the transport still holds it."""
         if self._is_held and self._underway <= HIGH_WATER // 4 and not self._is_lost:
             self._is_held = False
             self.protocol.resume_writing()

@@ -1,4 +1,4 @@
-"""The threads of a simulated process: none of them runs but when the event loop lets it."""
+"""The threads of a simulated process: each of them runs only when the event loop lets it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 SOONEST, LATEST = 0.01, 1.0
-"""How long (in virtual seconds) a thread needs to notice its event: the longer it has waited."""
+"""The limits of the time to notice an event, in virtual seconds: it grows with the wait."""
 
 
 class Buried(BaseException):
@@ -111,7 +111,7 @@ class BatonThread:
             raise Buried
 
     def bury(self) -> None:
-        """End the thread, if it is somewhere still."""
+        """End the thread, if it has not ended yet."""
         self._is_buried = True
         self._has_baton.release()
         self._thread.join()
@@ -140,10 +140,10 @@ _current = _Current()
 
 
 class VirtualThreads:
-    """All threads of one process. Those of pools are not there if they are ``inline``.
+    """All threads of one process. If ``inline``, there are no threads for pools.
 
-    Then, the event loop calls their functions itself, between other things. It is much cheaper,
-    but these functions cannot wait for anything. Other threads always have a baton.
+    Then, the event loop itself calls the functions of pools. It is much cheaper, but these
+    functions cannot wait for anything. Other threads always have a baton.
     """
 
     def __init__(self, loop: VirtualLoop, *, inline: bool = True) -> None:
@@ -176,7 +176,7 @@ class VirtualThreads:
 
 
 class VirtualPool(Executor):
-    """A pool whose threads begin to work a bit later, as those of a busy machine do."""
+    """A pool whose threads begin to work a bit later, as on a busy machine."""
 
     def __init__(
         self, loop: VirtualLoop, max_workers: int, call: Callable[[Callable[[], None]], object]
@@ -215,7 +215,7 @@ def _call_inline(fn: Callable[[], None]) -> None:
 
 
 def run_into(future: Future[Any], fn: Callable[[], Any]) -> None:
-    """Call the function, and put what comes of it into the future."""
+    """Call the function, and put its result or its error into the future."""
     if not future.set_running_or_notify_cancel():
         return
     try:

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class World:
-    """What a simulated story has: the time, the chance, the network, and the processes."""
+    """The parts of a simulated story: the time, the chance, the network, and the processes."""
 
     def __init__(self, seed: int | str, *, shuffled: bool = False) -> None:
         self.seed = seed
@@ -34,7 +34,7 @@ class World:
         self.incarnations: list[Incarnation] = []
         self.processes: list[Process] = []
         self.story: list[str] = []
-        """What has happened, one line each: for people who look at a failed life."""
+        """The events of the life, one line each: for people who look at a failed life."""
 
     @property
     def weather(self) -> Any:
@@ -102,7 +102,7 @@ class Process:
         await self.operator.run()
 
     def forget(self) -> None:
-        """Keep nothing of the operator: the life is over."""
+        """Drop the references to the operator: the life is over."""
         self.operator = None
         del self._make_options, self.task
 
@@ -110,19 +110,19 @@ class Process:
         self.incarnation.crash()
 
     def suspend(self, seconds: float) -> None:
-        """Stop it for so long, as by SIGSTOP and SIGCONT."""
+        """Suspend the process for this time, as by SIGSTOP and SIGCONT."""
         self.incarnation.suspend()
         resume = self.incarnation.resume
         self._world.loop.call_later(seconds, resume, self._world.loop.reschedule)
 
     async def stop(self) -> None:
-        """Stop it gracefully, and wait for it, unless it crashes meanwhile."""
+        """Stop the process gracefully, and wait for its end, unless it crashes meanwhile."""
         if self.operator is not None:
             self.incarnation.start(self._stop())
         await self.wait()
 
     async def wait(self) -> None:
-        """Wait until it exits or crashes."""
+        """Wait until the process exits or crashes."""
         await self._is_over.wait()
 
     async def _stop(self) -> None:
@@ -131,7 +131,7 @@ class Process:
 
 
 def live(world: World, story: Coroutine[Any, Any, T]) -> T:
-    """Live one life to its end. Nothing of it is left in the real process."""
+    """Live one life to its end. The life leaves nothing in the real process."""
     with _seeded(world.seed), _undisturbed():
         try:
             return world.loop.run_until_complete(story)
@@ -162,7 +162,7 @@ def _undisturbed() -> Iterator[None]:
 
 
 def _bury(world: World) -> None:
-    """Destroy the dead processes with their ``finally`` blocks; whatever they do is ignored."""
+    """Destroy the dead processes with their ``finally`` blocks; ignore their errors and logs."""
     hook, level = sys.unraisablehook, logging.root.manager.disable
     sys.unraisablehook = lambda _: None
     logging.disable(logging.CRITICAL)

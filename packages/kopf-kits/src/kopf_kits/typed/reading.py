@@ -40,7 +40,7 @@ class Structure:
 
 
 def read_structures(kinds: Sequence[tuple[Resource, Schema]]) -> list[Structure]:
-    """The typed dictionaries of the kinds, each followed by those which it refers to.
+    """The typed dictionaries of the kinds, each followed by the ones that it refers to.
 
     The kinds come with the OpenAPI documents which describe them.
     Raises :class:`TypedError` if a kind is not described there.
@@ -72,7 +72,7 @@ class _Reader:
         self._refer(_find_schema(resource, document))
 
     def _collect(self) -> list[str]:
-        """The schemas that are referred to, directly or not."""
+        """The schemas that the kinds refer to, directly or not, and the kinds themselves."""
         found: dict[str, None] = {}
         queue = list(self._asked)
         while queue:
@@ -83,7 +83,7 @@ class _Reader:
         return list(found)
 
     def _refer(self, name: str) -> str:
-        """The type for a reference: a class with fields, or what stands for it otherwise."""
+        """The type for a reference: a class with fields, or another type if there are no fields."""
         schema = self._schemas.get(name, {})
         if not schema.get("properties"):
             return "int | str" if name == _QUANTITY else self.read(schema, self._names[name])
@@ -108,7 +108,7 @@ class _Reader:
                 continue
             type_ = self.read(prop, title + name[:1].upper() + name[1:])
             # A default makes the key optional. The zeros of Go are no defaults: the server
-            # puts them into the schemas of all its own fields, also of those which are required.
+            # puts them into the schemas of all its own fields, even of the required ones.
             is_required = name in required and not prop.get("default")
             yield Key(name, type_, is_required, _summarize(prop))
 
@@ -146,7 +146,7 @@ class _Reader:
         return f"dict[str, {value}]"
 
     def _read_combined(self, schema: Schema, title: str) -> str:
-        """What is said by other schemas: a reference with something beside it, or a union."""
+        """The type by other schemas: a reference with something beside it, or a union."""
         parts: Sequence[Schema] = schema.get("allOf") or []
         if len(parts) == 1:
             return self.read(parts[0], title)

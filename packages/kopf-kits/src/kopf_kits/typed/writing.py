@@ -14,7 +14,7 @@ _IMPORTED: Final = ("Any", "Literal", "NotRequired", "TypedDict")
 
 
 def write_module(structures: Iterable[Structure], origin: str) -> str:
-    """The source of the module. The origin says what it is made of, for those who read it."""
+    """The source of the module. The origin tells its readers what the module is made of."""
     blocks = [_write_structure(structure) for structure in structures]
     body = "\n\n\n".join(blocks)
     names = ", ".join(name for name in _IMPORTED if name in body)

@@ -18,13 +18,13 @@ GROUP = "rbac.authorization.k8s.io"
 
 @dataclass(slots=True)
 class Rules:
-    """The rules for a user in one place, with those who grant them; and what is wrong there."""
+    """The rules of a user, each with the binding that grants it; and the roles that are missing."""
 
     granted: list[tuple[Obj, str]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
     def explain(self) -> str:
-        """What is wrong, in one line."""
+        """The problems in one line."""
         problems = list(dict.fromkeys(self.problems))
         return problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
 
@@ -38,7 +38,7 @@ class Decision:
 
 
 class Authorizer:
-    """Decides by what is in the cluster now. The rules of escalation are not checked."""
+    """Decides by the roles and bindings in the cluster now; does not check for escalation."""
 
     def __init__(self, registry: Registry) -> None:
         self._stores: dict[str, Store] = {

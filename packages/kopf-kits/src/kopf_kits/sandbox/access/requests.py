@@ -1,4 +1,4 @@
-"""Requests, as it is decided whether they are allowed."""
+"""Requests, as the authorizer sees them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .users import User
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What somebody wants to do: with a resource, or with a path that is of no resources."""
+    """The action that a user wants: on a resource, or on a path that belongs to no resource."""
 
     verb: str
     group: str = ""

@@ -8,19 +8,19 @@ AUTHENTICATED = "system:authenticated"
 MASTERS = "system:masters"
 _ACCOUNT = "system:serviceaccount:"
 _TOKEN = "sandbox"
-"""The token of the admin; with the namespace and the name added, of a service account."""
+"""The token of the admin. The token of a service account adds its namespace and name."""
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Somebody who makes requests."""
+    """The identity of a client that makes requests."""
 
     name: str
     groups: tuple[str, ...]
 
     @classmethod
     def impersonated(cls, name: str, groups: list[str]) -> User:
-        """Somebody else; service accounts are in their groups if no others are named."""
+        """The user that a client acts as. Without groups, a service account gets its own ones."""
         parts = parse_account(name)
         if parts is not None and not groups:
             return make_account(*parts)
@@ -52,7 +52,7 @@ def make_token(namespace: str = "", name: str = "") -> str:
 
 
 def parse_token(token: str) -> User | None:
-    """Whose token it is; none if it is not a token of the sandbox."""
+    """The user of the token, anonymous without a token; none if the sandbox has no such token."""
     if not token:
         return NOBODY
     if token == _TOKEN:

@@ -37,7 +37,7 @@ class Admission:
             self._session = None
 
     def applies(self, endpoint: Endpoint) -> bool:
-        """Whether there can be any for this resource: checked before anything is done."""
+        """Whether any policy or webhook can be for this resource: a quick check before a write."""
         found = self._mutating.objects or self._validating.objects
         return bool(found or self._mutations or self._validations) and endpoint.group != _GROUP
 

@@ -21,7 +21,7 @@ from .webhooks import Review, Webhook
 Obj = dict[str, Any]
 _CODES = {"Unauthorized": 401, "Forbidden": 403, "Invalid": 422, "RequestEntityTooLarge": 413}
 _UNKNOWN = re.compile(r"\b(authorizer|params|variables|userInfo)\b")
-"""What expressions can look at in real clusters only."""
+"""The variables that expressions have only in real clusters."""
 
 
 class Policies:
@@ -71,7 +71,7 @@ class Policies:
                 yield found.obj, binding
 
     def _evaluate(self, policy: Obj, expression: str, review: Review, options: WriteOptions) -> Any:
-        """The value; nothing if it cannot be known here."""
+        """The value; ``None`` if the sandbox cannot know it, or if the policy ignores its error."""
         unknown = _UNKNOWN.search(expression)
         if unknown is not None:
             options.doubt(f"{self._name(policy)}: {expression}: {unknown[0]} is not known here")
@@ -92,7 +92,7 @@ class Policies:
 
 
 def _match(policy: Obj, options: WriteOptions) -> Webhook:
-    """Policies are for the same requests as webhooks with the same rules."""
+    """Make a webhook with the same rules: policies select requests as webhooks do."""
     constraints = policy["spec"].get("matchConstraints") or {}
     rules = constraints.get("resourceRules") or ()
     conditions = policy["spec"].get("matchConditions") or ()

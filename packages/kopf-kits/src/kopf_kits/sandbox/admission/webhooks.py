@@ -30,7 +30,7 @@ class CallFailure(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """What is reviewed: an operation on an object, in the version of the request."""
+    """An operation on an object to review, in the version of the request."""
 
     endpoint: Endpoint
     operation: str
@@ -61,7 +61,7 @@ class Webhook:
         return str(self.spec["name"])
 
     def find_version(self, review: Review) -> Endpoint | None:
-        """The version in which the webhook wants the object; none if it is not for it."""
+        """The version in which the webhook wants the object; none if it does not match."""
         if not self._selects(review):
             return None
         endpoint = review.endpoint
@@ -175,7 +175,7 @@ class Webhook:
 
 
 def _describe_error(error: aiohttp.ClientError) -> str:
-    """The most usual error in the words of Kubernetes: nobody listens there anymore."""
+    """The error; in the words of Kubernetes, if no server listens there: the most usual case."""
     if isinstance(error, aiohttp.ClientConnectorError) and isinstance(
         error.os_error, ConnectionRefusedError
     ):
@@ -224,7 +224,7 @@ def _locate(config: Obj) -> tuple[str, ssl.SSLContext | None]:
 
 @functools.lru_cache(maxsize=100)
 def _trust(bundle: str) -> ssl.SSLContext:
-    """The same for the same: connections are only reused with the same context."""
+    """One context for each bundle: the client reuses connections only with the same context."""
     return ssl.create_default_context(cadata=base64.b64decode(bundle).decode())
 
 

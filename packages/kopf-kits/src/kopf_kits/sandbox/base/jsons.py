@@ -52,7 +52,7 @@ LARGEST = 2**53 - 1
 def make_whole(value: Any) -> Any:
     """The data with integers in place of whole fractions, as API servers write and read them.
 
-    What has nothing to be replaced, is the same object.
+    A part with nothing to replace stays the same object.
     """
     if isinstance(value, float):
         return int(value) if value.is_integer() and abs(value) <= LARGEST else value

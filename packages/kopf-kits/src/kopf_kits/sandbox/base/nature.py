@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-"""What the real server makes its suffixes of: no vowels, so that there are no words."""
+"""The characters of the suffixes of real servers: no vowels, so that there are no words."""
 
 
 def _read_clock() -> datetime.datetime:

@@ -41,7 +41,7 @@ def compile_pattern(text: str) -> re.Pattern[str]:
 
 @dataclass(slots=True)
 class _Group:
-    """An opened parenthesis: what it consists of so far, and the flags to return to after it."""
+    """An opened parenthesis: its items so far, and the flags to restore after it."""
 
     outer: frozenset[str] = frozenset()
     items: list[str] = field(default_factory=list)
@@ -54,7 +54,7 @@ class _Translator:
         self._flags: frozenset[str] = frozenset()
         self._groups = [_Group()]
         self._repeat = -1
-        """Where the latest repetition begins, if there is nothing after it."""
+        """The position of the latest repetition, if nothing follows it."""
 
     def translate(self) -> str:
         while self._at < len(self._text):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 class Unsupported(Exception):
-    """Something that is not understood: nothing can be said about it."""
+    """The sandbox does not understand an expression or a format, so it cannot judge by it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,13 +28,13 @@ _KINDS = {
 _PARTS = ("getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear",
           "getHours", "getMinutes", "getSeconds")  # fmt: skip
 _TEXT = 0.1  # the cost to go through one character
-_PATTERN = 0.25  # the same for a pattern
+_PATTERN = 0.25  # the cost of one character of a pattern
 _FORMAT = 128  # the length of the longest pattern of a format of names, as servers assume
 _ADDRESS = 16  # bytes of the longest address
 
 
 class Call(NamedTuple):
-    """A call of a function, with what is known of its arguments."""
+    """A call of a function, with the estimates of its arguments."""
 
     name: str
     target: Value | None
@@ -48,7 +48,7 @@ class Call(NamedTuple):
 
 
 def estimate_call(call: Call) -> Value:
-    """The cost of the call itself, and what is known of its result."""
+    """The cost of the call itself, and the estimate of its result."""
     estimate = _ESTIMATES.get(call.name)
     needed = _ARGUMENTS.get(call.name, 0)
     if estimate is None or len(call.arguments) < needed:
@@ -67,7 +67,7 @@ def _find_kind(call: Call) -> str:
 
 
 def _find_item(call: Call) -> Value | None:
-    """What is inside of optionals, and of lists."""
+    """The estimate of the value inside of an optional, or of the items of a list."""
     if call.name in ("value", "orValue") and call.target is not None and call.target.item:
         return call.target.item.item
     if call.name == "or" and call.target is not None:
@@ -78,7 +78,7 @@ def _find_item(call: Call) -> Value | None:
 
 
 def _by_text(index: int, factor: float = _TEXT, *, sized: bool = False) -> Callable[[Call], Value]:
-    """For those which go through a text; the result of some of them is as large as the text."""
+    """For functions that go through a text. If ``sized``, the result is as large as the text."""
 
     def estimate(call: Call) -> Value:
         size = call.measure(index)
@@ -100,7 +100,7 @@ def _contains(call: Call) -> Value:
 
 def _matches(call: Call) -> Value:
     if call.target is None:
-        return Value("bool", 1)  # the function of two arguments is not looked at by servers
+        return Value("bool", 1)  # servers do not estimate the function of two arguments
     return Value("bool", _find_cost(call))
 
 
@@ -124,7 +124,7 @@ def _through_list(call: Call) -> Value:
         item = Value(target.type.item.kind, 0, path, target.type.item)
     if target.kind != "list" or item is None:
         return Value(_KINDS.get(call.name, "dyn"), scale(size, _TEXT))
-    # Items of lists that are no part of the object have no known sizes for servers here.
+    # Servers do not know the sizes of texts in lists that are no part of the object.
     known = item.measure() if item.path is not None or item.kind not in ("string", "bytes") else (
         Size(0, MOST))  # fmt: skip
     each = 1 + (scale(known.most, _TEXT) if item.kind in ("string", "bytes") else 0)

@@ -16,8 +16,8 @@ from .shapes import Shape
 from .sizes import LOST, SCALARS, Size, Value, limit, scale
 
 _LOOPS = {
-    # What a macro costs at once, and for each item besides its body. All macros are comprehensions:
-    # they test the result before each step, and make the next one with the body.
+    # The costs of a macro at once, and for each item besides its body. All macros are
+    # comprehensions: they test the result before each step, and make the next one with the body.
     "all": (1, 3),
     "exists": (1, 4),
     "exists_one": (2, 2),
@@ -65,7 +65,7 @@ class _Estimator:
     def _visit_name(self, node: syntax.Name, scope: Scope) -> Value:
         if node.name in scope:
             return replace(scope[node.name], cost=1)
-        # Names of types are measured as the root of the object is.
+        # Servers measure the names of types as the root of the object.
         return Value("type", 1, self._root)
 
     def _visit_select(self, node: syntax.Select, scope: Scope) -> Value:
@@ -167,9 +167,10 @@ class _Estimator:
         return Value("optional", 1 + target.cost + max(bound, 1), item=item)
 
     def _get_item(self, target: Value) -> Value:
-        """What is under an index.
+        """The estimate of the value under an index.
 
-        What is not a part of the object is measured as its root, if nothing else is known of it.
+        If the target is no part of the object, and the size of the value is unknown otherwise,
+        servers take the size of the root of the object.
         """
         owner = target.item if target.kind == "optional" and target.item else target
         path = self._root if target.path is None else target.path.item or LOST
@@ -180,11 +181,11 @@ class _Estimator:
         return replace(item, cost=0, path=path)
 
     def _get_element(self, target: Value) -> Value:
-        """What a macro goes through: the items of lists, the keys of maps."""
+        """The estimate of each value that a macro goes through: items of lists, keys of maps."""
         if target.kind == "map":
             path = self._root if target.path is None else _KEY
             return Value("string", 1, path)
-        # Items are never measured by what is known of the list itself, unlike those under indices.
+        # In macros, servers ignore the sizes that they know of items; under indices, they do not.
         return replace(self._get_item(target), cost=1, size=None)
 
 

@@ -28,7 +28,7 @@ def compile_expression(text: str) -> Evaluate:
 
 
 def _guarded(inner: Evaluate) -> Evaluate:
-    """The types are not checked ahead, so wrong ones are found when it is too late."""
+    """Fail on wrong types in the evaluation, as there is no check of types ahead of it."""
 
     def evaluate(scope: Scope) -> Any:
         try:

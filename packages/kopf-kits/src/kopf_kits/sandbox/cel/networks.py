@@ -17,7 +17,7 @@ _LINK_LOCAL: dict[int, ipaddress.IPv4Network | ipaddress.IPv6Network] = {
 
 
 def parse_ip(value: Any) -> IP:
-    """The address, or that of the network. Raises ``ValueError`` if it is not an address."""
+    """The address, or the one of the network. Raises ``ValueError`` if it is not an address."""
     if isinstance(value, ipaddress.IPv4Interface | ipaddress.IPv6Interface):
         return value.ip
     address = ipaddress.ip_address(value)
@@ -27,7 +27,7 @@ def parse_ip(value: Any) -> IP:
 
 
 def parse_cidr(text: str) -> CIDR:
-    """Raises ``ValueError`` if it is not a network."""
+    """The network of the text; raises ``ValueError`` if it is not a network."""
     address, slash, size = text.partition("/")
     parse_ip(address)
     if not slash or not size.isdecimal() or size != str(int(size)):
@@ -36,7 +36,7 @@ def parse_cidr(text: str) -> CIDR:
 
 
 def parse_url(text: str) -> urllib.parse.SplitResult:
-    """Raises ``ValueError`` if it is neither an absolute URL nor an absolute path."""
+    """The parts of an absolute URL or path; raises ``ValueError`` if the text is neither."""
     url = urllib.parse.urlsplit(text)
     if not (url.scheme and (url.netloc or url.path)) and not text.startswith("/"):
         raise ValueError(f"URL parse error during conversion from string: {text}")

@@ -28,7 +28,7 @@ class Optional:
         return Optional()
 
     def value(self) -> Any:
-        """Raises `EvaluationError` if there is none."""
+        """The value; raises `EvaluationError` if there is none."""
         for value in self.values:
             return value
         raise EvaluationError("optional.none() dereference")

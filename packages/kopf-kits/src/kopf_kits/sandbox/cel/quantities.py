@@ -23,7 +23,7 @@ class Quantity:
 
     @classmethod
     def parse(cls, text: str) -> Quantity:
-        """Raises ``ValueError`` if it is not a quantity."""
+        """The quantity of the text; raises ``ValueError`` if it is not a quantity."""
         found = _TEXT.fullmatch(text)
         if not found:
             raise ValueError(
@@ -50,7 +50,7 @@ class Quantity:
         return self.number.denominator == 1 and -_LARGEST <= self.number < _LARGEST
 
     def as_integer(self) -> int:
-        """Raises ``ValueError`` if it is not a whole number, or too large."""
+        """The integer; raises ``ValueError`` if it is not a whole number, or too large."""
         if not self.is_integer():
             raise ValueError("cannot convert value to integer")
         return int(self.number)

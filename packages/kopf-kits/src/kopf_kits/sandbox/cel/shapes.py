@@ -10,7 +10,7 @@ from typing import Any
 Schema = Mapping[str, Any]
 
 REQUEST = 3 * 1024 * 1024
-"""The largest request to an API server, in bytes: it is the limit of what has no other limits."""
+"""The largest request to an API server, in bytes: the limit of values without other limits."""
 
 _TEXT = {"duration": ("duration", 3, 32), "date": ("timestamp", 12, 12),
          "date-time": ("timestamp", 21, 32)}  # fmt: skip
@@ -33,10 +33,10 @@ class Shape:
     """As in expressions: ``string``, ``list``, ``map``, ``object``, ``dyn``, and so on."""
 
     size: int = 0
-    """How many items or characters there can be; zero for those which have none."""
+    """The largest number of items or characters; zero for values that have neither."""
 
     shortest: int = 2
-    """How many bytes it takes in JSON at least."""
+    """The least number of bytes that the value takes in JSON."""
 
     item: Shape | None = None
     fields: Mapping[str, Shape] = field(default_factory=dict)
@@ -66,7 +66,7 @@ def make_shape(schema: Schema, *, root: bool = False) -> Shape | None:
 
 
 def is_root(schema: Schema) -> bool:
-    """Whether it is a whole object inside of another one."""
+    """Whether the value is a whole object inside of another one."""
     return bool(schema.get("x-kubernetes-embedded-resource"))
 
 
@@ -114,6 +114,6 @@ def _make_text(schema: Schema) -> Shape:
 
 
 def _measure_text(schema: Schema, most: int) -> int:
-    """Limits are in characters, and sizes are in bytes."""
+    """The largest size: limits are in characters, and sizes are in bytes."""
     length = schema.get("maxLength")
     return most if length is None else 4 * max(0, length)

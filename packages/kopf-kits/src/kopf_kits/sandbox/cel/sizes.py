@@ -22,7 +22,7 @@ def scale(number: int, factor: float) -> int:
 
 
 LOST = Shape("lost")
-"""The shape of what is at no known place of the object, though it is named as a place there."""
+"""The shape of a value whose path is in the object, but not in its schema: it has no size."""
 
 
 class Size(NamedTuple):
@@ -40,22 +40,22 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What is known of the value of an expression."""
+    """The estimate of the value of an expression: its type, cost, and size."""
 
     kind: str
     cost: int
     path: Shape | None = None
-    """Its shape, if it is a part of the object: its size is known by that."""
+    """The shape of the value, if it is a part of the object: servers know its size from this."""
 
     type: Shape | None = None
-    """Its shape, if only the type is known by that."""
+    """The shape of the value, which tells only its type."""
 
     size: Size | None = None
     item: Value | None = None
     key: Value | None = None
 
     def measure(self) -> Size:
-        """Its size; it can be anything if nothing is known."""
+        """The size of the value; if it is unknown, it can be any."""
         if self.size is not None:
             return self.size
         if self.path is not None and self.path is not LOST:

@@ -29,7 +29,7 @@ _NAMES: dict[type, str] = {
 
 
 def get_type(value: Any) -> Type:
-    """The type of the value; raises `Unsupported` for those that are not of JSON."""
+    """The type of the value; raises `Unsupported` for values that are not of JSON."""
     name = _NAMES.get(type(value))
     if name is None:
         raise Unsupported(f"type() of a {type(value).__name__}")

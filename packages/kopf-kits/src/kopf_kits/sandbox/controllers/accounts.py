@@ -33,4 +33,4 @@ class ServiceAccounts:
         try:
             await self._writer.create(self._endpoint, namespace, body, WriteOptions())
         except StatusError:
-            pass  # it is there already, or the namespace is not there anymore
+            pass  # the account exists already, or the namespace is gone

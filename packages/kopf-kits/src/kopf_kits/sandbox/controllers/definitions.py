@@ -174,7 +174,7 @@ def _conditions(clash: tuple[str, str] | None, time: str) -> list[Obj]:
 
 
 def _adopt(previous: Resource, changed: Resource) -> Resource:
-    """Change the resource in place: others refer to it."""
+    """Change the resource in place: other parts of the sandbox refer to it."""
     for name in ("kind", "singular", "list_kind", "versions", "storage_version", "short_names",
                  "categories"):  # fmt: skip
         setattr(previous, name, getattr(changed, name))

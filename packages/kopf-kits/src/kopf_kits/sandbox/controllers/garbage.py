@@ -15,9 +15,9 @@ _FOREGROUND = "foregroundDeletion"
 
 
 class Garbage:
-    """Deletes what belongs to deleted namespaces and owners, in the background, as in a cluster.
+    """Deletes the objects of deleted namespaces and owners, in the background, as in a cluster.
 
-    Nothing is scanned: the dependents of every owner are counted as objects come and go.
+    It scans nothing: it counts the dependents of every owner as objects come and go.
     """
 
     def __init__(self, registry: Registry, deleter: Deleter) -> None:
@@ -101,7 +101,7 @@ class Garbage:
     def _exists(self, owner: Obj, namespace: str) -> bool:
         endpoint = self._registry.by_kind(owner.get("apiVersion", ""), owner.get("kind", ""))
         if endpoint is None:
-            return True  # As with the real one: what is not known is not judged about.
+            return True  # As in real clusters: an owner of an unknown kind can exist.
         space = namespace if endpoint.resource.namespaced else ""
         found = endpoint.resource.store.get((space, owner.get("name", "")))
         return found is not None and found.uid == owner.get("uid")
@@ -133,7 +133,7 @@ class Garbage:
             self._release(resource, key, _FOREGROUND)
 
     def _check_owner(self, uid: str) -> None:
-        """A dependent is gone: the owner that waits for this can be released."""
+        """A dependent is gone: release its owner, if the owner has waited for this."""
         for resource in self._registry:
             for stored in self._waiting(resource):
                 if stored.uid == uid:

@@ -28,7 +28,7 @@ class Workloads:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
-        """Look after all the workloads since now, including those that exist already."""
+        """Look after all workloads from now on, including the existing ones."""
         for name in COMPLETIONS:
             endpoint = self._registry.find(name)
             endpoint.resource.store.listeners.append(self._make_listener(endpoint))
@@ -71,11 +71,11 @@ class Workloads:
             try:
                 await self.complete(endpoint, key)
             except StatusError:
-                return  # it is deleted or changed meanwhile: there is another change then
+                return  # it is gone, or its newer change brings it here again
 
 
 _TIMED = frozenset({"conditions", "startTime", "completionTime"})
-"""What has the time in it: it is not to be compared."""
+"""The fields with times in them: the comparison skips them."""
 
 
 def _condition(type: str, reason: str, time: str) -> Obj:

@@ -28,7 +28,7 @@ def merge_applied(node: Node | None, live: Any, applied: Any) -> Any:
 
 
 def _merge_lists(node: Node, live: list[Any], applied: list[Any], key: Key) -> list[Any]:
-    """The order is of the configuration, with the other items before those that they precede."""
+    """The order is of the configuration; other items stay before the items that they precede."""
     wanted = {key(item): item for item in applied}
     known = {key(item): item for item in live}
     result, queue = [], list(wanted)

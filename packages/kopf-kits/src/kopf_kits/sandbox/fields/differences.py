@@ -12,7 +12,7 @@ from .ownership import Key, Path, child_of, is_atomic, is_same, list_keys
 
 @dataclass(slots=True)
 class Difference:
-    """The fields that were set (added or modified), and those that were removed."""
+    """The fields that a change sets (adds or modifies), and the fields that it removes."""
 
     set: list[Path] = field(default_factory=list)
     removed: list[Path] = field(default_factory=list)
@@ -25,7 +25,7 @@ class Comparison:
     """Compares two states; lists are compared item by item where the schema says so.
 
     ``structs``: whether objects with declared fields always exist, as structures in Go do.
-    ``undeclared``: only fields that the schema does not declare are counted with what is in them.
+    ``undeclared``: whether a container counts besides its contents only if it is not declared.
     """
 
     def __init__(self, *, structs: bool, undeclared: bool = False) -> None:
@@ -49,7 +49,7 @@ class Comparison:
             self.add(node, new, path)
 
     def add(self, node: Node | None, value: Any, path: Path, *, declared: bool = False) -> None:
-        """Collect all the fields of a value which was not there."""
+        """Collect all the fields of a value that the old state did not have."""
         if isinstance(value, dict) and value and not is_atomic(node):
             if not self._is_implied(node, declared):
                 self.result.set.append((*path, "."))

@@ -42,7 +42,7 @@ def _find_in_object(node: Node, value: dict[str, Any], path: Path) -> Iterator[s
             yield from find_untyped(child, item, where)
         elif not node.preserve:
             yield _describe(where, "field not declared in schema")
-            return  # The others of the same object are not looked at by API servers, either.
+            return  # API servers do not check the other fields of this object, either.
 
 
 def _find_in_list(node: Node, value: list[Any], path: Path) -> Iterator[str]:

@@ -53,7 +53,7 @@ def answer_review(call: Call, target: Target, cluster: Cluster) -> Reply | None:
 
 
 def _get_user(call: Call) -> User:
-    """Who asks. Everybody can act as everybody else, as those of ``system:masters`` can."""
+    """The user who asks. Without roles, any client can act as any user, like an admin."""
     if call.user is not None:
         return call.user
     return User.impersonated(call.impersonated, call.groups) if call.impersonated else ADMIN

@@ -158,7 +158,7 @@ class API:
         return Reply(200, b"", view.media_type, chunks=_chunks(view, head, page.items, tail))
 
     def _read_query(self, call: Call) -> Query:
-        """The query without what this server ignores silently."""
+        """The query without the parameters that this server ignores silently."""
         if self._cluster.options.sharded:
             return call.query
         return {key: value for key, value in call.query.items() if key != "shardSelector"}

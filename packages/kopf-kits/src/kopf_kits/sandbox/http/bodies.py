@@ -31,7 +31,7 @@ _MAX_OPERATIONS = 10_000
 def parse_patch(
     call: Call, endpoint: Endpoint, key: Key, options: WriteOptions, sub: str = ""
 ) -> Modify:
-    """What the patch does to an object; 415 if the patches of this type are not accepted."""
+    """The change that the patch makes; 415 if the server does not accept patches of this type."""
     match call.media_type:
         case "application/json-patch+json":
             return _json_patch(_decode(call))
@@ -104,7 +104,7 @@ def _apply_patch(
 
 
 def _check_declared(endpoint: Endpoint, applied: dict[str, Any]) -> None:
-    """Refuse what the schema does not declare, by an error of the server itself, as it is there."""
+    """Refuse fields that the schema does not declare, with an internal error, as API servers do."""
     schema = endpoint.served.schema
     found = list(find_untyped(schema, applied)) if schema is not None else []
     if not found:

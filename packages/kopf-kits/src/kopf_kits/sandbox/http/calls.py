@@ -23,7 +23,7 @@ TEXT = "text/plain; charset=utf-8"
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """A request: what is asked for."""
+    """A request of a client."""
 
     method: str
     path: str
@@ -32,21 +32,21 @@ class Call:
     content_type: str = ""
     agent: str = ""
     impersonated: str = ""
-    """Whom to act as; empty if nobody else."""
+    """The user to act as; empty without impersonation."""
 
     groups: list[str] = field(default_factory=list)
     """The groups of that user."""
 
     token: str = ""
     user: User | None = None
-    """Who makes the request, if it is checked."""
+    """The user who makes the request, if the server checks it."""
 
     body: bytes = b""
     warnings: list[str] = field(default_factory=list)
-    """What to warn the client about, whatever the response is."""
+    """The warnings for the client; they go with any response."""
 
     doubts: list[str] = field(default_factory=list)
-    """What could not be checked: it is in the warnings, too."""
+    """The checks that the sandbox could not make: they are in the warnings, too."""
 
     @property
     def media_type(self) -> str:
@@ -117,5 +117,5 @@ class Reply:
 
 
 def page_not_found() -> Reply:
-    """What is answered for paths that do not exist."""
+    """The response for paths that do not exist."""
     return Reply(404, b"404 page not found\n", TEXT)

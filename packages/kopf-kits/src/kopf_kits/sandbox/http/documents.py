@@ -107,7 +107,7 @@ class Documents:
 
 
 def _encode_openapi_v2() -> bytes:
-    """The same nearly empty document as in JSON, in the other encoding of its clients."""
+    """The same nearly empty document as in JSON, in protocol buffers for older clients."""
 
     def encode(number: int, payload: bytes) -> bytes:
         return bytes([number << 3 | 2, len(payload)]) + payload

@@ -16,7 +16,7 @@ from kopf_kits.sandbox.base.statuses import StatusError, unsupported_media
 from .calls import ACCEPTED
 
 _SITES = ("none", "same-origin")
-"""Of the fetches of browsers: typed by the user, or made by what we have served ourselves."""
+"""The sites of browsers' fetches: the user typed the URL, or a page of the sandbox made it."""
 
 
 def check_headers(headers: Mapping[str, str], *, has_body: bool) -> None:
@@ -26,7 +26,7 @@ def check_headers(headers: Mapping[str, str], *, has_body: bool) -> None:
     if "Origin" in headers or headers.get("Sec-Fetch-Site", "none") not in _SITES:
         raise _refusal("web pages may not use it")
     if has_body and is_browser(headers) and not headers.get("Content-Type", ""):
-        raise unsupported_media(ACCEPTED)  # the only type that browsers send without asking
+        raise unsupported_media(ACCEPTED)  # browsers send untyped bodies without a preflight
 
 
 def is_browser(headers: Mapping[str, str]) -> bool:
@@ -36,7 +36,7 @@ def is_browser(headers: Mapping[str, str]) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether it is this machine only, be it a name or an address."""
+    """Whether the host is this machine only, be it a name or an address."""
     if host == "localhost":
         return True
     try:
@@ -47,7 +47,7 @@ def is_loopback(host: str) -> bool:
 
 @functools.lru_cache(maxsize=100)
 def is_loopback_host(header: str) -> bool:
-    """The same for a value of the ``Host`` header, maybe with a port."""
+    """Whether the ``Host`` header, maybe with a port, names this machine only."""
     try:
         return is_loopback(urllib.parse.urlsplit(f"//{header}").hostname or "")
     except ValueError:

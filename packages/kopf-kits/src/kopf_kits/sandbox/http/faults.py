@@ -20,13 +20,14 @@ _REASONS = {
 
 
 class Dropped(Exception):
-    """The connection is to be closed with no response."""
+    """The server must close the connection with no response."""
 
 
 class Fault:
-    """One scripted fault: which requests it hits, and what happens to them.
+    """One scripted fault: the requests that it hits, and its effect on them.
 
-    It works until it is used up (``times``), or is removed, or the ``with`` block is left.
+    It works until it has hit ``times`` requests, until its removal, or until the end of its
+    ``with`` block.
     ``hits`` counts the requests that were hit.
     """
 
@@ -58,7 +59,7 @@ class Fault:
         self._skip = skip
 
     def matches(self, call: Call) -> bool:
-        """Whether the request is of those that are hit."""
+        """Whether the fault can hit the request."""
         if self._method is not None and self._method != call.method:
             return False
         if self._watch is not None and self._watch is not is_watch(call):
@@ -98,9 +99,9 @@ class Fault:
 class Faults:
     """The faults of a sandbox. All that match a request apply, in the order of their addition.
 
-    The requests to hit are selected by the HTTP ``method``, the ``path`` (with wildcards, without
-    the query), ``watch`` (only watch-streams, or only other requests), and ``match`` (a function
-    of a request). Of these, ``skip`` requests are left alone first, and ``times`` are hit then.
+    A fault selects requests by the HTTP ``method``, the ``path`` (with wildcards, without the
+    query), ``watch`` (only watch-streams, or only other requests), and ``match`` (a function of
+    a request). Of these, the fault leaves ``skip`` requests alone first, and then hits ``times``.
     """
 
     def __init__(self) -> None:
@@ -164,13 +165,13 @@ class Faults:
         return fault
 
     def inject(self, line: bytes, **where: object) -> Fault:
-        """Start watch-streams with that line, whatever it is."""
+        """Start watch-streams with that line, which can be any text."""
         fault = self._add({"watch": True, **where})
         fault.line = line.rstrip(b"\n") + b"\n"
         return fault
 
     def remove(self, fault: Fault) -> None:
-        """Remove the fault; what hangs because of it goes on."""
+        """Remove the fault; the requests that hang because of it go on."""
         if fault in self._faults:
             self._faults.remove(fault)
         gate, loop = fault.gate, self._loop
@@ -189,7 +190,7 @@ class Faults:
         return [fault for fault in self._faults if not fault.holds and fault.take(call)]
 
     async def precede(self, taken: list[Fault]) -> Reply | None:
-        """What happens before the request is looked at; a reply if that is all.
+        """Apply the faults before the server answers; get the reply, if a fault makes it.
 
         Raises ``Dropped`` if there must be no reply.
         """

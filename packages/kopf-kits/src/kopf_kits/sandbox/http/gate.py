@@ -19,7 +19,7 @@ _NAME = re.compile(r"(?:^|,)metadata\.name==?([^,=]+)(?:,|$)")
 
 
 class Gate:
-    """Lets in those who are allowed to do what they want; everybody, if there is no RBAC."""
+    """Lets in the clients with the rights for their requests; all clients, without RBAC."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._authorizer = cluster.authorizer
@@ -37,7 +37,7 @@ class Gate:
         self._require(call.user, request)
 
     def check_creation(self, call: Call, target: Target) -> None:
-        """The same for what turns out to be a creation."""
+        """Raise `StatusError` if the user may not create, when a write becomes a creation."""
         if self._authorizer is not None and call.user is not None:
             self._require(call.user, make_request(call, target, verb="create"))
 
@@ -49,7 +49,7 @@ class Gate:
         return user
 
     def _check_impersonation(self, user: User, call: Call, request: Request) -> None:
-        """Refuse as the servers that can also permit it for some requests only: it is not here."""
+        """Refuse in the words of servers that can permit it for some requests only; we cannot."""
         assert self._authorizer is not None
         impersonations = _list_impersonations(call)
         if not all(self._authorizer.decide(user, one).allowed for one in impersonations):
@@ -75,7 +75,7 @@ def _list_impersonations(call: Call) -> list[Request]:
 
 
 def make_request(call: Call, target: Target | None, *, verb: str = "") -> Request:
-    """What is asked for, in the words of the rules."""
+    """The request in the words of the rules."""
     if target is None or not target.plural:
         return Request(verb=call.method.lower(), path=call.path)
     name, namespace = target.name or "", target.namespace or ""

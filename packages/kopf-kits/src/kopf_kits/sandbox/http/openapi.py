@@ -22,7 +22,7 @@ _PARAMETERS = [
 
 
 def index(registry: Registry) -> Obj:
-    """The document of ``/openapi/v3``: where the other documents are."""
+    """The document of ``/openapi/v3``: the paths of the other documents."""
     paths = {}
     for group, versions in registry.groups().items():
         for version in versions:
@@ -54,7 +54,7 @@ def describe(registry: Registry, group: str, version: str) -> Obj | None:
 
 
 def _add_descriptions(schemas: Obj) -> None:
-    """Say what the built-in kinds and their fields are for. They were made for this document."""
+    """Add the descriptions of kinds and fields, in place: the schemas are of this document only."""
     for name, texts in _read_descriptions().items():
         schema = schemas.get(name, {})
         fields = schema.get("properties", {})

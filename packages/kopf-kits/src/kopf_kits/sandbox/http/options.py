@@ -16,7 +16,7 @@ _KINDS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOption
 
 
 def write_options(call: Call) -> WriteOptions:
-    """How to write; 422 if the options are not of the known ones."""
+    """The options of a write; 422 if their values are unknown."""
     query = call.query
     dry_run, validation = query.get("dryRun", ""), query.get("fieldValidation", "")
     if dry_run not in ("", "All"):
@@ -43,6 +43,6 @@ def _refusal(call: Call, field: str, text: str) -> StatusError:
 
 
 def delete_options(call: Call) -> DeleteOptions:
-    """How to delete: the body is optional."""
+    """The options of a deletion; the body is optional."""
     body: Any = call.parse_any() if call.body.strip() else {}
     return DeleteOptions.parse(body if isinstance(body, dict) else {}, call.query)

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a path points to: a collection, an object, or a subresource of an object.
+    """The target of a path: a collection, an object, or a subresource of an object.
 
     Without a resource, it is the group's or the version's discovery document.
     """

@@ -95,7 +95,7 @@ class Server:
             return web.Response()
 
     def _tell_doubts(self, call: Call) -> None:
-        """Log what could not be checked, once for each."""
+        """Log the checks that the sandbox could not make, once for each."""
         for text in call.doubts:
             if text not in self._told:
                 self._told.add(text)
@@ -137,12 +137,12 @@ class Server:
 async def _close(listening: asyncio.Server) -> None:
     """Stop listening, with no connection lost.
 
-    Loops of asyncio forget those that are accepted, but have no transports yet: their clients hang.
+    Loops of asyncio forget accepted connections that have no transports yet: their clients hang.
     """
     for sock in listening.sockets:
         with contextlib.suppress(NotImplementedError):  # the loops of Windows
             asyncio.get_running_loop().remove_reader(sock)
-    for _ in range(2):  # a transport is made in one turn of the loop, its protocol is in the next
+    for _ in range(2):  # the loop makes a transport in one turn, and its protocol in the next
         await asyncio.sleep(0)
     listening.close()
 
@@ -202,7 +202,7 @@ async def _send(request: web.BaseRequest, reply: Reply, date: str) -> web.Stream
 async def _pour(response: web.StreamResponse, reply: Reply) -> None:
     for chunk in reply.chunks or ():
         await response.write(chunk)
-        await asyncio.sleep(0)  # Long lists should not keep all the others waiting.
+        await asyncio.sleep(0)  # Long lists should not keep all other requests waiting.
     if reply.stream is not None:
         async for chunk in reply.stream:
             await response.write(chunk)

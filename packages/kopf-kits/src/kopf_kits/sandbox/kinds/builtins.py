@@ -45,7 +45,7 @@ class BuiltinSchemas:
         return "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
     def export(self, name: str, into: Obj, prefix: str) -> None:
-        """Add the definition, and all those it refers to, to a document with such references."""
+        """Add the definition, and all definitions that it refers to, to a document."""
         if name not in into:
             into[name] = {}
             into[name] = _export(self._definitions[name], prefix)

@@ -22,9 +22,9 @@ _IMMUTABLE = (
 
 
 def check_claim(obj: Obj, old: Obj | None) -> Iterator[Cause]:
-    """Only the size can be changed, and it never goes below the size of the volume.
+    """Only the size can change, and it never goes below the size of the volume.
 
-    There are no volumes here, unless somebody binds the claims: those that are not bound can grow
+    There are no volumes here, unless a client binds the claims. Unbound claims can grow
     nevertheless (API servers refuse it), but not shrink, as if there was a volume for each.
     """
     if old is None:
@@ -44,7 +44,7 @@ def check_claim(obj: Obj, old: Obj | None) -> Iterator[Cause]:
 
 
 def _get_fixed(spec: Obj, old: Obj) -> Obj:
-    """What never changes; a volume is chosen once."""
+    """The fields that never change; a claim gets its volume once."""
     free = {"volumeAttributesClassName", *(() if old.get("volumeName") else ("volumeName",))}
     fixed = {name: value for name, value in spec.items() if name not in free}
     resources = fixed.pop("resources", None) or {}
@@ -56,7 +56,7 @@ def _get_size(resources: Any) -> Decimal | None:
 
 
 def parse_quantity(value: Any) -> Decimal | None:
-    """An amount such as ``1Gi``, ``500M``, ``2e3``; nothing if it is not one."""
+    """An amount such as ``1Gi``, ``500M``, ``2e3``; ``None`` if it is not one."""
     match = _QUANTITY.fullmatch(str(value))
     if match is None:
         return None

@@ -136,7 +136,7 @@ def _check_versions(spec: Obj) -> Iterator[Cause]:
 
 
 def _check_costs(spec: Obj, old: Obj | None) -> Iterator[Cause]:
-    """Rules that can be too expensive; those which were there are not judged anew."""
+    """Rules that can be too expensive, except in the schemas that the CRD has already."""
     known = [version.get("schema") for version in (old or {}).get("versions") or ()]
     for index, version in enumerate(spec.get("versions") or ()):
         schema = (version.get("schema") or {}).get("openAPIV3Schema")
@@ -180,7 +180,7 @@ def _check_pattern(schema: Obj, path: str) -> Iterator[Cause]:
     try:
         compile_pattern(str(schema.get("pattern") or ""))
     except Unsupported:
-        pass  # It is said when it is to be used.
+        pass  # The validation of objects reports it.
     except BadPattern as error:
         text = f"must be a valid regular expression, but isn't: {error}"
         yield invalid_value(f"{path}.pattern", schema["pattern"], text)

@@ -13,7 +13,7 @@ Obj = dict[str, Any]
 
 _NEW_GROUP = "events.k8s.io/v1"
 _LIMITS = {"reportingInstance": 128, "action": 128, "reason": 128, "message": 1024}
-"""In bytes of UTF-8, though the messages of the server say that these are characters."""
+"""The limits are in bytes of UTF-8, though the messages of the server say “characters”."""
 
 
 def check_event(obj: Obj, old: Obj | None) -> Iterator[Cause]:

@@ -35,7 +35,7 @@ def _section(obj: Obj, name: str = "spec") -> Obj:
 
 
 def check_data(obj: Obj, old: Obj | None) -> Iterator[Cause]:
-    """The keys of config maps and secrets."""
+    """The keys of ConfigMaps and Secrets."""
     texts, binaries = obj.get("data") or {}, obj.get("binaryData") or {}
     for field, values in (("data", texts), ("binaryData", binaries)):
         for key in values:

@@ -56,7 +56,7 @@ def _uuid(version: str, variant: str) -> Callable[[str], bool]:
 
 
 def _is_duration(value: str) -> bool:
-    """Either as of Go, or as of Scala: ``1 day``, ``2 weeks``."""
+    """Whether it is a duration of Go, or a duration of Scala: ``1 day``, ``2 weeks``."""
     if _parses(parse_duration)(value):
         return True
     words = [unit.lower() for unit in re.findall(r"[0-9]+\s*([A-Za-zµ]+)", value)]

@@ -33,7 +33,7 @@ class RuleCost:
     """The path of the rule in the schema, as in the errors of servers."""
 
     doubt: str = ""
-    """Why it cannot be estimated here; then, the cost is zero."""
+    """The reason why the sandbox cannot estimate the rule; then, the cost is zero."""
 
 
 def estimate_rules(schema: Schema) -> Iterator[RuleCost]:
@@ -56,7 +56,7 @@ def sum_costs(costs: Iterable[RuleCost]) -> int:
 def _walk(
     schema: Schema, place: str, pointer: str, count: int | None, *, root: bool = False
 ) -> Iterator[RuleCost]:
-    """Go through the schema. The count is of how many such values there can be, if limited."""
+    """Go through the schema. The count is the largest number of such values, if limited."""
     properties = schema.get("properties") or {}
     many = _count_children(schema)
     inner = None if count is None or many is None else limit(count * many)
@@ -93,7 +93,7 @@ def _estimate(
 
 
 def _count_children(schema: Schema) -> int | None:
-    """How many values there can be in this one; none if there is no limit."""
+    """The largest number of values inside of this one; none if there is no limit."""
     if schema.get("type") == "array":
         most = schema.get("maxItems")
     elif isinstance(schema.get("additionalProperties"), Mapping):

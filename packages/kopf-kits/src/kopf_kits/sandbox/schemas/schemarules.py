@@ -42,9 +42,9 @@ def block_rules(causes: list[Cause]) -> bool:
 def check_rules(
     node: Node, value: Any, old: Any = _MISSING, path: str = "", *, same: bool = False
 ) -> Iterator[Found]:
-    """Tell which rules are broken by the value; those on changes need the old value, too.
+    """Tell which rules the value breaks; the rules on changes need the old value, too.
 
-    What has not changed is only warned about. ``same`` is whether what it is in has not changed;
+    An unchanged value causes only warnings. ``same`` is whether the parent has not changed;
     it matters for the items of lists that have no old value of their own.
     """
     if not node.ruled or value is None:

@@ -18,7 +18,7 @@ _RANGE = re.compile(rf"shardRange\(object\.metadata\.uid,\s*{_BOUND},\s*{_BOUND}
 
 
 def parse_labels(text: str) -> Predicate | None:
-    """Compile a label selector; none if it selects everything; 400 if it cannot be read."""
+    """Compile a label selector, none if it selects everything; 400 if it cannot be read."""
     test = compile_labels(text)
     if test is None:
         return None

@@ -46,7 +46,7 @@ _BOUNDS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
 
 
 def validate_changed(node: Node, value: Any, old: Any, path: str = "") -> list[Found]:
-    """Find what is wrong with the new value, except for what was wrong and stays as it was."""
+    """Find the errors of the new value, except for the errors in its unchanged parts."""
     causes = list(validate(node, value, path))
     if not causes or old is None:
         return causes
@@ -65,7 +65,7 @@ def _is_unchanged(cause: Found, value: Any, old: Any, path: str) -> bool:
 
 
 def validate(node: Node, value: Any, path: str = "") -> Iterator[Found]:
-    """Find all what is wrong with the value, or unclear, in the order of its fields."""
+    """Find all errors and all doubts about the value, in the order of its fields."""
     spec = node.spec
     if value is None and node.nullable:
         return
@@ -118,7 +118,7 @@ def _fits_type(spec: dict[str, Any], value: Any) -> bool:
 
 
 def _is_fraction(value: Any) -> bool:
-    """What is not of 64 bits is parsed as a fraction."""
+    """API servers parse an integer beyond 64 bits as a fraction."""
     return isinstance(value, float) or (isinstance(value, int) and value not in _INT64)
 
 
@@ -203,7 +203,7 @@ def _validate_number(spec: dict[str, Any], value: float, path: str) -> Iterator[
     factor = spec.get("multipleOf")
     if factor and isinstance(value, int) and factor < 1:
         text = f"factor MultipleOf declared for {path} must be positive: 0"
-        yield invalid_value(path, 0, text)  # The factor becomes an integer there.
+        yield invalid_value(path, 0, text)  # API servers make the factor an integer.
     elif factor and not is_multiple(value, factor):
         text = f"{_in_body(path)} should be a multiple of {show(factor)}"
         yield invalid_value(path, value, text)
@@ -291,7 +291,7 @@ def _validate_junctions(spec: dict[str, Any], value: Any, path: str) -> Iterator
 
 
 def _count_valid(specs: list[dict[str, Any]], value: Any, path: str, unclear: list[Doubt]) -> int:
-    """How many of the schemas may fit; those which are unclear are counted, and told of."""
+    """How many of the schemas may fit; unclear schemas count, too, and add their doubts."""
     count = 0
     for spec in specs:
         found = list(validate(Node(spec), value, path))

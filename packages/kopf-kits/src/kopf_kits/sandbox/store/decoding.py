@@ -137,7 +137,7 @@ def drop_nulls(node: Node, value: Any) -> Any:
 
 
 def warn_about_finalizers(obj: Obj) -> list[str]:
-    """The names of finalizers which can clash with those of others."""
+    """The warnings about names of finalizers that can clash with the names of other writers."""
     return [
         f'metadata.finalizers: "{name}": prefer a domain-qualified finalizer name to avoid '
         "accidental conflicts with other finalizer writers"
@@ -147,7 +147,7 @@ def warn_about_finalizers(obj: Obj) -> list[str]:
 
 
 def unchecked_rules() -> Cause:
-    """Said when the rules of a schema cannot be checked because of other problems."""
+    """The error of an object whose other errors prevent the check of some rules."""
     text = (
         "Invalid value: null: some validation rules were not checked because the object was "
         "invalid; correct the existing errors to complete validation"

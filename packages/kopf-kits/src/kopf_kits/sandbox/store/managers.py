@@ -35,7 +35,7 @@ def track(endpoint: Endpoint, old: Obj | None, new: Obj, options: WriteOptions, 
     known: Entries = (old or {}).get("metadata", {}).get("managedFields") or []
     explicit = given and given != known
     entries: Entries = [entry for entry in given if entry] if explicit and given else known
-    # What is not managed at all, becomes managed only with the first application.
+    # An existing object with no managers gets them only with the first server-side apply.
     if old is None or entries:
         difference = compare(endpoint, old or {}, new)
         if difference:
@@ -47,7 +47,7 @@ def track(endpoint: Endpoint, old: Obj | None, new: Obj, options: WriteOptions, 
 
 
 def compare(endpoint: Endpoint, old: Obj, new: Obj) -> Difference:
-    """What has changed in what is managed."""
+    """The difference of the states, in the fields that managers can own."""
     comparison = Comparison(structs=not endpoint.resource.custom)
     comparison.compare(endpoint.served.schema, _managed(old), _managed(new), ())
     result = comparison.result
@@ -56,7 +56,7 @@ def compare(endpoint: Endpoint, old: Obj, new: Obj) -> Difference:
 
 
 def same(old: Obj, new: Obj) -> bool:
-    """Whether two states are the same, but for the times of their managed fields."""
+    """Whether two states are the same, with the entries of their managers."""
     return ownership.is_same(old, new)
 
 
@@ -150,7 +150,7 @@ def apply(endpoint: Endpoint, live: Obj, options: WriteOptions, sub: str) -> Obj
 
 
 def _before_first(endpoint: Endpoint, live: Obj) -> Entries:
-    """Whoever has set the fields before anything was managed."""
+    """The entry for the fields that were set before the object had managers."""
     tree: Tree = {}
     for path in compare(endpoint, {}, live).set:
         tree = ownership.insert(tree, path)
@@ -158,7 +158,7 @@ def _before_first(endpoint: Endpoint, live: Obj) -> Entries:
 
 
 def _applicable(endpoint: Endpoint, applied: Obj, sub: str) -> Obj:
-    """Only what the (sub)resource is responsible for."""
+    """Only the part of the configuration that the (sub)resource is responsible for."""
     if sub == "status":
         kept = {"apiVersion", "kind", "metadata", "status"}
         return {name: item for name, item in applied.items() if name in kept}
@@ -178,7 +178,7 @@ def _applied_tree(endpoint: Endpoint, applied: Obj) -> Tree:
 
 
 def _last_applied_tree(endpoint: Endpoint, live: Obj) -> Tree:
-    """What was applied from the client's side: kubectl can take it over from itself."""
+    """The fields of the last client-side apply: kubectl can take them over from itself."""
     annotations = (live.get("metadata") or {}).get("annotations") or {}
     try:
         applied = jsons.loads(annotations.get(_LAST_APPLIED, ""))
@@ -214,7 +214,7 @@ def _settle_conflicts(
 
 
 def _abandoned(before: Tree, now: Tree, others: list[Tree]) -> list[Path]:
-    """What the manager has owned and does not want any more, and nobody else owns."""
+    """The fields that the manager does not want any more, and that no other manager owns."""
     gone = _with_parents(before) - _with_parents(now)
     free = [path for path in gone if not any(ownership.has_any(tree, path) for tree in others)]
     return sorted(free, key=len)

@@ -49,7 +49,7 @@ def prepare_new(endpoint: Endpoint, namespace: str, obj: Obj) -> Obj:
 
 
 def renew_absent(endpoint: Endpoint, key: Key, obj: Obj) -> Obj:
-    """The object for a creation in place of an absent one; 409 if it was read from another one."""
+    """The object for a creation in place of an absent one; 409 if it has the uid of another one."""
     meta = dict(read_metadata(endpoint, obj))
     if meta.get("uid"):
         resource, was = endpoint.resource, {"namespace": key[0], "name": key[1], "uid": ""}
@@ -71,7 +71,7 @@ def name_new(endpoint: Endpoint, obj: Obj) -> Obj:
 def prepare_changed(endpoint: Endpoint, old: Obj, new: Obj, *, replaced: bool) -> Obj:
     """The changed object with the system's part of the metadata restored from the old state.
 
-    Raises 409 if the resource version or the uid are those of another state or object.
+    Raises 409 if the resource version or the uid belongs to another state or object.
     """
     was = old["metadata"]
     meta = dict(read_metadata(endpoint, new))

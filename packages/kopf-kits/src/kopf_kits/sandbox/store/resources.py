@@ -81,7 +81,7 @@ class Resource:
 
     @property
     def offered_verbs(self) -> tuple[str, ...]:
-        """What the discovery tells; patches of objects are served even if they are not offered."""
+        """The verbs in the discovery; the server patches objects even if it does not offer that."""
         hidden = ("create", "update", "patch") if self.terminating else ()
         return tuple(verb for verb in self.verbs if verb not in hidden)
 
@@ -91,7 +91,7 @@ class Resource:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Endpoint:
-    """A resource in one of its versions: what a request talks to."""
+    """A resource in one of its versions: the target of a request."""
 
     resource: Resource
     served: Served
@@ -182,7 +182,7 @@ class Registry:
         self.revision += 1
 
     def lookup(self, group: str, version: str, plural: str) -> Endpoint | None:
-        """What the path names; none if it is not served."""
+        """The endpoint that the path names; none if the server does not serve it."""
         return self._endpoints.get((group, version, plural))
 
     def endpoints(self) -> list[Endpoint]:

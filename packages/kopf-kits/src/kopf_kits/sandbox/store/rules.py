@@ -18,7 +18,7 @@ Check = Callable[[Obj, Obj | None], Iterable[Cause | Doubt]]
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The behaviour of one kind. The defaults of it are those of custom resources.
+    """The behaviour of one kind. By default, it behaves as custom resources do.
 
     ``generation``: whether ``metadata.generation`` is counted.
     ``unconditional``: whether an object can be replaced without a resource version.

@@ -30,7 +30,7 @@ class Stored:
     def __init__(self, key: Key, version: int, obj: dict[str, Any]) -> None:
         self.key = key
         self.version = version
-        # The serialiser gives away its buffer with all the spare room: what is kept, is copied.
+        # The serialiser gives away its buffer with all the spare room, so this keeps a copy.
         self.data = bytes(memoryview(jsons.dumps(obj)))
         self._obj: dict[str, Any] | None = obj
         self._renderings: dict[str, bytes] | None = None
@@ -46,7 +46,7 @@ class Stored:
         return str(self.obj["metadata"].get("uid", ""))
 
     def forget(self) -> None:
-        """Drop what can be made again from the serialised form."""
+        """Drop the parts that the serialised form can make again."""
         self._obj = None
         self._renderings = None
 
@@ -116,10 +116,10 @@ class Store:
     def __init__(self, versions: Versions, *, history: int = 20_000, warm: int = 2_000) -> None:
         self.versions = versions
         self.objects: dict[Key, Stored] = {}
-        self.watchers: dict[Watcher, None] = {}  # as a set, but in the order of their coming
+        self.watchers: dict[Watcher, None] = {}  # as a set, but in the order of their arrival
         self.listeners: list[Callable[[Change], None]] = []
         self.outdated: set[Key] = set()
-        """Stored in an earlier version of the kind: any next write is a change of them."""
+        """The objects stored in an earlier version of the kind: any next write changes them."""
 
         self.deleting: set[Key] = set()
         self.compacted = 0

@@ -28,7 +28,7 @@ class View:
     bare_items: bool = False
 
     def show(self, stored: Stored) -> bytes:
-        """One object as bytes; made once for all who look at it."""
+        """One object as bytes; made once for all readers."""
         if self.convert is None:
             return stored.data
         if not self.name:
@@ -36,7 +36,7 @@ class View:
         return stored.rendered(self.name, self.convert)
 
     def item(self, stored: Stored) -> bytes:
-        """One object in a list: those of built-in kinds have no kind and version there."""
+        """One object in a list: objects of built-in kinds have no kind and version there."""
         if self.table is not None or not self.bare_items:
             return self.show(stored)
         return stored.rendered(f"item:{self.name}", self._strip)
@@ -70,7 +70,7 @@ class View:
         return replace(self, convert=make_table)
 
     def envelope(self, metadata: Obj) -> tuple[bytes, bytes]:
-        """What comes before and after the items of a list."""
+        """The bytes before and after the items of a list."""
         head = {"kind": self.list_kind, "apiVersion": self.api_version, "metadata": metadata}
         if self.table is not None:
             head.update(self.table)
@@ -108,7 +108,7 @@ def metadata_view(endpoint: Endpoint) -> View:
 
 
 def choose_view(endpoint: Endpoint, accept: str, tables: Callable[[Endpoint], View]) -> View | None:
-    """The first view of those that the client accepts; none if none of them is known."""
+    """The first known view that the client accepts; none if the client accepts no known view."""
     if accept in ("", "*/*", "application/json"):
         return object_view(endpoint)
     for choice in accept.split(","):

@@ -10,7 +10,7 @@ Obj = dict[str, Any]
 
 @dataclass(slots=True)
 class WriteOptions:
-    """How to write; ``warnings`` are collected for the response, ``doubts`` for the log, too.
+    """The options of a write; ``warnings`` go to the response, ``doubts`` to the log, too.
 
     ``validation`` is what to do with unknown fields: ``Ignore``, ``Warn``, or ``Strict``.
     ``named`` is whether the field manager was named explicitly.

@@ -9,13 +9,13 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """What is shown as the time that has passed since then, by the clock of the cluster."""
+    """A time that tables show as an age, by the clock of the cluster."""
 
     timestamp: Any
 
 
 def show_age(timestamp: Any, moment: datetime.datetime) -> str:
-    """How long ago it was, as kubectl shows it: ``5s``, ``3m20s``, ``2d``."""
+    """The age since the timestamp, as kubectl shows it: ``5s``, ``3m20s``, ``2d``."""
     if not isinstance(timestamp, str):
         return "<unknown>"
     then = datetime.datetime.fromisoformat(timestamp.replace("Z", "+00:00"))

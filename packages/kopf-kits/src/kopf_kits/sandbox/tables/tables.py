@@ -53,7 +53,7 @@ def table_view(endpoint: Endpoint, include: str) -> View:
 
 
 def find_columns(endpoint: Endpoint) -> list[Column]:
-    """The columns of the resource: those of its own, or just the name and the age."""
+    """The columns of the resource: its own columns, or just the name and the age."""
     name = Column("Name", lambda obj: obj["metadata"]["name"], format="name", description=_NAME)
     declared = endpoint.served.columns
     if declared:

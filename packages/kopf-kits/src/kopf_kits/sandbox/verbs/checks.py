@@ -26,7 +26,7 @@ def check(
 ) -> None:
     """Check the new state of an object; 422 if something is wrong with it.
 
-    What is to be warned about, and what cannot be judged, is put into the options.
+    The warnings, and the checks that the sandbox cannot make, go into the options.
     """
     found = list(_find(endpoint, obj, old, sub))
     options.warnings.extend(str(one) for one in found if isinstance(one, Remark))

@@ -21,7 +21,7 @@ _HOLDERS = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """How to delete: as in the ``DeleteOptions`` of the API."""
+    """The options of a deletion, as in the ``DeleteOptions`` of the API."""
 
     grace: int | None = None
     policy: str | None = None
@@ -89,8 +89,8 @@ class Deleter:
     ) -> tuple[Stored | Obj, bool]:
         """Delete the object, or mark it as being deleted.
 
-        Returns what to respond with, and whether the object is really gone. If the deletion is
-        ``collective``, the webhooks are not told the name, as the request has none.
+        Returns the content of the response, and whether the object is really gone. If the deletion
+        is ``collective``, the server tells no name to the webhooks, as the request has none.
         """
         stored = self._writer.require(endpoint, key)
         self._check_preconditions(endpoint, stored, options)
@@ -107,7 +107,7 @@ class Deleter:
     def delete_now(
         self, endpoint: Endpoint, stored: Stored, options: DeleteOptions
     ) -> tuple[Stored | Obj, bool]:
-        """Delete without asking the admission."""
+        """Delete the object without asking the admission."""
         obj = stored.obj
         resource = endpoint.resource
         marked = self._mark(endpoint, obj, options)

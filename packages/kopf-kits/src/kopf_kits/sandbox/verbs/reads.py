@@ -41,7 +41,7 @@ class Page:
 
 
 def parse_selectors(endpoint: Endpoint, query: Query, name: str | None = None) -> Predicate | None:
-    """What the objects are selected by; none if all of them are."""
+    """The predicate that selects the objects; none if the query selects all of them."""
     labels = parse_labels(query["labelSelector"]) if query.get("labelSelector") else None
     fields = None
     if query.get("fieldSelector"):
@@ -57,7 +57,7 @@ def parse_selectors(endpoint: Endpoint, query: Query, name: str | None = None) -
 
 
 def parse_version(query: Query) -> int | None:
-    """The resource version that is asked for; none if it is not."""
+    """The resource version that the query asks for; none if it asks for no version."""
     text = query.get("resourceVersion", "")
     if not text:
         return None
@@ -104,7 +104,7 @@ def list_page(endpoint: Endpoint, namespace: str | None, query: Query) -> Page:
     metadata = _describe(endpoint, version, query)
     metadata["continue"] = _make_token(version, items[-1].key)
     if not query.get("labelSelector") and not query.get("fieldSelector"):
-        metadata["remainingItemCount"] = len(stored) - limit  # also those of other shards
+        metadata["remainingItemCount"] = len(stored) - limit  # with the objects of other shards
     return Page(items, metadata)
 
 

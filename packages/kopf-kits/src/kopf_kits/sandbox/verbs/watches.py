@@ -21,7 +21,7 @@ INITIAL_EVENTS_END = {"k8s.io/initial-events-end": "true"}
 
 @dataclass(frozen=True, slots=True)
 class WatchOptions:
-    """What to watch for, and for how long (in seconds)."""
+    """The options of a watch: the version, the objects, the time to watch (in seconds)."""
 
     version: int | None
     selects: Predicate | None
@@ -110,7 +110,7 @@ class Watch:
         return self._namespace is None or self._namespace == change.now.key[0]
 
     def _initial_events(self) -> Iterator[bytes]:
-        """The present state, in chunks; what changes meanwhile, follows after it."""
+        """The present state, in chunks; the changes that come meanwhile follow after it."""
         objects, version = self._store.select(self._namespace), self._store.versions.current
         view, selects = self._view, self._options.selects
         for start in range(0, len(objects), _CHUNK):
@@ -140,7 +140,7 @@ class Watch:
             yield self._drain() + self._bookmark()
 
     def _drain(self) -> bytes:
-        """What has come by now: also right before a bookmark, as clients go on from there."""
+        """The changes so far; they go right before a bookmark, too, as clients continue from it."""
         queue = self._watcher.queue
         lines = []
         while queue:
@@ -166,7 +166,7 @@ class Watch:
         return b""
 
     def _gone(self, change: Change) -> bytes:
-        """The object is not selected any more: its previous state at the current version."""
+        """The line of an object that is not selected any more: its old state at the new version."""
         if change.type == "DELETED" or change.old is None:
             return self._view.line(change, "DELETED")
         obj = dict(change.old.obj)
@@ -188,7 +188,7 @@ class Watch:
 
 
 async def _wake(watcher: Watcher, until: float) -> bool:
-    """Wait for something to happen; false if nothing has happened by then."""
+    """Wait until the watcher gets a change or is closed; false if it is too late."""
     try:
         async with asyncio.timeout_at(until):
             await watcher.wake.wait()

@@ -120,7 +120,7 @@ class Writer:
     def _merge_parts(
         self, endpoint: Endpoint, old: Obj, new: Obj, sub: str, options: WriteOptions
     ) -> Obj:
-        """Only the part that the (sub)resource is responsible for is taken from the new state."""
+        """Take from the new state only the part that the (sub)resource is responsible for."""
         new = prepare_changed(endpoint, old, new, replaced=options.replaced)
         if sub == "status":
             changed = {**old, "metadata": new["metadata"]}
@@ -189,7 +189,7 @@ class Writer:
 
 
 def report_problems(endpoint: Endpoint, texts: list[str], options: WriteOptions) -> None:
-    """Warn about problems of decoding, or refuse, as it is asked for."""
+    """Warn about problems of decoding, or refuse the object, as the client asks."""
     if not texts or options.validation == "Ignore":
         return
     if options.validation == "Strict":
