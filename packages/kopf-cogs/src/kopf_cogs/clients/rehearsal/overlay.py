@@ -212,7 +212,8 @@ def _is_read_by(reader: StreamId, body: Mapping[str, Any]) -> bool:
     metadata = body["metadata"]
     for part in filter(None, reader[3].split(",")):
         name, _, value = part.partition("=")
-        known = {"metadata.name": "name", "metadata.namespace": "namespace"}.get(name)
-        if known is not None and metadata.get(known) != value.lstrip("="):
+        is_wanted = not name.endswith("!")
+        known = {"metadata.name": "name", "metadata.namespace": "namespace"}.get(name.rstrip("!"))
+        if known is not None and (metadata.get(known) == value.lstrip("=")) is not is_wanted:
             return False
     return matches_labels(reader[2], metadata.get("labels") or {})
