@@ -25,7 +25,7 @@ BACKDATED = datetime.timedelta(hours=1)
 """How long before now a certificate begins: for clocks that are set back."""
 
 REMAINDER = 1 / 3
-"""Which part of its life a certificate still has when it is time to renew it."""
+"""The part of the life of a certificate that is left when its owner must renew it."""
 
 MAX_COMMON_NAME = 64
 """How long the common name can be, by the standard; alternative names have no such limit."""
@@ -76,11 +76,11 @@ def make_self_signed(
     validity: datetime.timedelta = VALIDITY,
     now: datetime.datetime | None = None,
 ) -> Pair:
-    """Make a certificate of a server that is its own authority: who trusts it, trusts only it.
+    """Make a certificate of a server that is its own authority: clients trust only this one.
 
     The hostnames and addresses are its alternative names. The first hostname is the common name,
     or the first address if there are no hostnames. "Any" addresses (``0.0.0.0``, ``::``)
-    are skipped, as they are nobody's names. The key is encrypted if there is a password.
+    are skipped, as they name no server. The key is encrypted if there is a password.
     """
     require_cryptography("A self-signed certificate")
     from cryptography import x509
@@ -101,7 +101,7 @@ def make_self_signed(
 
 
 class Authority:
-    """A certificate authority of one owner: its own certificate, and those it issues."""
+    """A certificate authority of one owner: its own certificate, and the ones that it issues."""
 
     def __init__(self, common: str, *, validity: datetime.timedelta = VALIDITY) -> None:
         super().__init__()
@@ -280,7 +280,7 @@ def _key_usage() -> x509.KeyUsage:
 
     return x509.KeyUsage(
         key_cert_sign=True,
-        digital_signature=True,  # for those who use it as their own certificate, too
+        digital_signature=True,  # for owners that use it as their own certificate, too
         content_commitment=False,
         key_encipherment=False,
         data_encipherment=False,

@@ -73,7 +73,7 @@ class Connected:
         try:
             self._start()
         except BaseException:
-            self._stack.close()  # the thread and its loop; nobody exits what was not entered
+            self._stack.close()  # the thread and its loop: there is no exit after a failed entry
             raise
         return self
 
@@ -141,7 +141,7 @@ def _do_nothing(**_: Any) -> None:
 
 
 class _Cause:
-    """What is known of the handled object by those who are called outside of operators."""
+    """The cause of calls outside of operators: it knows only the handled object and its patch."""
 
     def __init__(self, body: Body, patch: Patch) -> None:
         self.body = body

@@ -31,7 +31,7 @@ class LoadingError(ImportError):
 
 
 def refuse_operator(_place: str) -> None:
-    """What is loaded for another purpose must not run operators: they would never let it go on."""
+    """Refuse operators in files loaded for another purpose: they would block this purpose."""
     raise RuntimeError(
         "An operator is run when the file is only loaded: put it under `if __name__ == '__main__':`"
     )
@@ -45,14 +45,14 @@ def preload(
     """Import the files and then the modules, in order; get them as modules.
 
     As with Python itself, files can import other files from their own folders,
-    modules are looked for in the current folder, too. What is imported already (e.g. by a test,
-    or by another file), and has its handlers registered, is not imported once more.
+    modules can be in the current folder, too. A file that is imported already (e.g. by a test,
+    or by another file), with its handlers registered, is not imported once more.
     Raises :class:`LoadingError` if something is absent or broken.
 
     If they run operators (``kopf.run()`` with no condition around), ``on_operator`` is called with
     the place in the code before each of them; it can refuse them by its errors.
     """
-    from kopf_core.actions.context import loading_var  # not for short answers
+    from kopf_core.actions.context import loading_var  # short answers do not need it
 
     token = loading_var.set(lambda: on_operator(_find_caller()))
     try:
@@ -103,8 +103,8 @@ def _load_file(path: str, name: str) -> ModuleType:
 
 
 def _find_registered(path: str) -> ModuleType | None:
-    """The module of this file if its handlers are registered: they would be there twice."""
-    from kopf_core.intents.registries import get_default_registry  # not for short answers
+    """The module of this file if its handlers are registered: an import would add them twice."""
+    from kopf_core.intents.registries import get_default_registry  # short answers do not need it
 
     handlers = get_default_registry().resource_handlers
     for name in {getattr(handler.fn, "__module__", "") for handler in handlers}:
@@ -137,7 +137,7 @@ def _explain(exc: Exception, title: str) -> LoadingError:
     lines = traceback.format_exception_only(exc)
     reason = lines[-1].strip() + _suggest(exc, lines[-1])
     if isinstance(exc, SyntaxError) and exc.filename and os.path.exists(exc.filename):
-        # The frames are of those who import the file, and the lines have the place already.
+        # The frames are of the importing code, and the lines have the place already.
         return LoadingError(f"{_shorten(exc.filename)}:{exc.lineno}: {reason}", "".join(lines))
     frames = _get_user_frames(exc)
     if not frames:
@@ -149,7 +149,7 @@ def _explain(exc: Exception, title: str) -> LoadingError:
 
 
 def _suggest(exc: Exception, line: str) -> str:
-    """What was meant; instead of an absent attribute, older Pythons say it only in tracebacks."""
+    """A hint for the user. For an absent attribute, older Pythons hint only in tracebacks."""
     if isinstance(exc, ImportError) and "relative import with no known parent" in line:
         return "; load it by its full name: kopf run -m PACKAGE.MODULE"
     if not isinstance(exc, AttributeError) or "Did you mean" in line:
@@ -163,13 +163,13 @@ def _suggest(exc: Exception, line: str) -> str:
 
 
 def _shorten(filename: str) -> str:
-    """Relative to the current folder if it is inside, or absolute if not."""
+    """The path relative to the current folder if it is inside, or absolute if not."""
     path = os.path.abspath(filename)
     return os.path.relpath(path) if path.startswith(os.getcwd() + os.sep) else path
 
 
 def _get_user_frames(exc: Exception) -> list[traceback.FrameSummary]:
-    """The frames in the user's files; or in what they have installed, if it is all from there."""
+    """The frames in the user's files; or in installed packages, if all frames are there."""
     frames = [
         frame
         for frame in traceback.extract_tb(exc.__traceback__)
@@ -183,7 +183,7 @@ def _is_installed(filename: str) -> bool:
 
 
 def _is_machinery(filename: str) -> bool:
-    """The framework and the standard library, specifically those who import the files."""
+    """Whether the file is of the framework or the standard library, which import other files."""
     path = os.path.abspath(filename)
     is_standard = filename.startswith("<") or path.startswith(os.path.dirname(os.__file__) + os.sep)
     is_framework = any(

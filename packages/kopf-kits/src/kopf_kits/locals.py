@@ -20,13 +20,13 @@ from kopf_kits.manifests import apply_manifests
 
 
 class LocalClusterError(Exception):
-    """A local cluster cannot be started as it is asked for; the message says why."""
+    """A local cluster cannot start with these parameters; the message says why."""
 
     expected = True
 
 
 class Engine(enum.StrEnum):
-    """What serves the API of a local cluster."""
+    """The server of the API of a local cluster."""
 
     EMULATOR = "emulator"
     """The sandbox of this framework: needs nothing, starts at once."""
@@ -66,8 +66,8 @@ def local_cluster(
         to a temporary file, which is removed at exit. A file at a chosen path stays.
     :param rbac: Whether roles decide who may do what; with the real servers, they always do.
 
-    Raises :class:`LocalClusterError` if the port is taken or if the kubeconfig cannot be written,
-    :class:`EnvtestError` if the real servers cannot be started.
+    Raises :class:`LocalClusterError` if the port is taken or if the kubeconfig cannot be written.
+    Raises :class:`EnvtestError` if the real servers cannot start.
     """
     with contextlib.ExitStack() as stack:
         if kubeconfig is not None:
@@ -75,7 +75,7 @@ def local_cluster(
         else:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="kopf-sandbox-"))
             kubeconfig = pathlib.Path(folder) / "kubeconfig"
-        # These are not for operators in clusters, so they are not imported until needed.
+        # Operators in clusters do not need these modules, so they are not imported at once.
         if engine is Engine.EMULATOR:
             from kopf_kits.sandbox import ClusterOptions, SandboxThread
 
@@ -95,12 +95,12 @@ def local_cluster(
 
 
 def _check_kubeconfig(path: pathlib.Path) -> None:
-    """See if the file can be there, before starting anything for it."""
+    """Check that the kubeconfig can be at this path, before the cluster starts."""
     message = f"Cannot write the kubeconfig {path}"
     with _explained(message):
         if path.is_dir():
             raise LocalClusterError(f"{message}: it is a directory")
-        if path.exists() and not path.is_file():  # e.g. /dev/null: it is not to be replaced
+        if path.exists() and not path.is_file():  # e.g. /dev/null: it must stay
             raise LocalClusterError(f"{message}: it is not a regular file")
         if not path.parent.is_dir():
             raise LocalClusterError(f"{message}: the folder {path.parent} does not exist")
@@ -125,7 +125,7 @@ def using_kubeconfig(path: pathlib.Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def using_environment(variables: Mapping[str, str | None]) -> Iterator[None]:
-    """Set the variables for a while; those with no value are removed."""
+    """Set the variables inside of the block; remove the variables with no value."""
     before = {name: os.environ.get(name) for name in variables}
     _set_environment(variables)
     try:

@@ -28,7 +28,7 @@ SEVERITIES = {
     logging.CRITICAL: "fatal",
 }
 
-# What every record has, and what the framework adds for its own needs: not worth a key in JSON.
+# The standard attributes, and the internal ones of the framework: they get no keys in JSON.
 _STANDARD_ATTRIBUTES = frozenset(vars(logging.makeLogRecord({}))) | {
     "message",
     "asctime",
@@ -48,7 +48,7 @@ class LogFormat(enum.Enum):
 def make_prefix(record: logging.LogRecord, *, kinds: bool = False) -> str:
     """Name the object that the record is about: ``[namespace/name] ``; empty if there is none.
 
-    With ``kinds``, it is ``[Kind namespace/name] ``, for operators that serve several of them.
+    With ``kinds``, it is ``[Kind namespace/name] ``, for operators that serve several kinds.
     """
     ref = getattr(record, "k8s_ref", None)
     if not ref:
@@ -81,7 +81,7 @@ _RESET = "\x1b[0m"
 
 
 def is_colourful(stream: IO[str] | None) -> bool:
-    """Whether people look at it in colours: it is a terminal, and they do not mind."""
+    """Whether people see colours in the stream: it is a terminal, and they do not refuse."""
     return (
         not os.environ.get("NO_COLOR")  # see https://no-color.org
         and os.environ.get("TERM") != "dumb"
@@ -106,12 +106,12 @@ def shorten(text: str) -> str:
 
 
 def escape(text: str) -> str:
-    """Make it one line that changes neither other lines nor the terminal."""
+    """Make the text one line that changes neither other lines nor the terminal."""
     return text if text.isprintable() else _UNSAFE.sub(_escape_char, text)
 
 
 def escape_traceback(text: str) -> str:
-    """Keep the lines; but what is in the errors' texts must not look like other log records."""
+    """Keep the lines; but the texts of errors must not look like other log records."""
     return _UNSAFE_IN_TRACEBACKS.sub(_escape_char, text).replace("\n[", "\n    [")
 
 
@@ -141,7 +141,7 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         if record.exc_info or record.exc_text or record.stack_info:
             return super().format(record)
-        record.message = record.getMessage()  # the same for most of the records, but quicker
+        record.message = record.getMessage()  # a quicker way for most of the records
         if self._uses_time:
             record.asctime = self.formatTime(record, self.datefmt)
         return self.formatMessage(record)
@@ -234,7 +234,7 @@ class OperatorStreamHandler(logging.StreamHandler[Any]):
         return sys.stderr
 
     def emit(self, record: logging.LogRecord) -> None:
-        # The same as of the base class, but with fewer calls. The lock is taken already.
+        # This works as in the base class, but with fewer calls. The lock is taken already.
         try:
             stream = sys.stderr
             stream.write(self.format(record) + self.terminator)
@@ -309,7 +309,7 @@ def configure(
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(logging.DEBUG if debug or verbose else logging.WARNING if quiet else logging.INFO)
-    # The low-level messages of asyncio are of no interest, but logging must not complain of nobody.
+    # Users do not need low-level messages of asyncio, and logging must not print them by itself.
     asyncio_logger = logging.getLogger("asyncio")
     asyncio_logger.propagate = bool(debug)
     if not asyncio_logger.handlers:

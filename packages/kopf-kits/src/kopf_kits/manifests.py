@@ -26,7 +26,7 @@ POLLING = 0.05  # seconds between the looks for a kind which has just been defin
 ATTEMPTS = 200
 
 MAX_LINES = 10
-"""How many objects are told one by one when they are applied."""
+"""How many applied objects the output names one by one."""
 
 _DEFINITION = ("apiextensions.k8s.io", "CustomResourceDefinition")
 _NAMESPACE = ("", "Namespace")
@@ -40,7 +40,7 @@ class ManifestError(Exception):
 
 @dataclass(frozen=True)
 class Kind:
-    """What an object says it is: its ``apiVersion`` in parts, and its ``kind``."""
+    """The kind in an object: its ``apiVersion`` in parts, and its ``kind``."""
 
     group: str
     version: str
@@ -81,8 +81,8 @@ async def apply_manifests(client: Client, paths: Iterable[pathlib.Path]) -> list
     """Create or update the objects from the files, as ``kubectl apply --server-side`` does.
 
     The order is of the files, except that namespaces and custom resource definitions go first:
-    all other objects can need them. What the server has set in exported objects is left out,
-    such as ``metadata.uid``.
+    all other objects can need them. The fields that a server has set in exported objects are left
+    out, such as ``metadata.uid``.
 
     Returns their names for people, such as ``kopfexample/kopf-example-1``.
     Raises :class:`ManifestError` if something cannot be read or is refused by the API.
@@ -110,7 +110,7 @@ async def apply_manifests(client: Client, paths: Iterable[pathlib.Path]) -> list
 
 
 def describe_applied(titles: Collection[str]) -> list[str]:
-    """What to tell people about it: a line for each object, or one line if there are many."""
+    """The lines for people: a line for each applied object, or one line if there are many."""
     if len(titles) <= MAX_LINES:
         return [f"Applied {title}" for title in titles]
     kinds = Counter(title.partition("/")[0] for title in titles)
@@ -146,7 +146,7 @@ def _explain_absence(kind: Kind, defined: Collection[Kind]) -> str:
         return f"{api_version} {kind.name} is defined, but is not served by the API."
     if versions:
         hint = f": its CRD serves only {', '.join(sorted(versions))}"
-    elif "." in kind.group:  # a custom resource most likely, but not so for v1, apps, batch, etc
+    elif "." in kind.group:  # most likely a custom resource, unlike v1, apps, batch, etc
         hint = ": add the file with its CRD by -f (for models, `kopf crds` writes it)"
     else:
         hint = ""

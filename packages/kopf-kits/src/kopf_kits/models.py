@@ -15,7 +15,7 @@ from kopf_cogs.structs.dicts import FieldPath, FieldSpec, parse_field
 
 
 class UnsupportedOwnerError(TypeError, AttributeError):
-    """The owner is not an object; it used to be noticed by its absent attributes."""
+    """The owner is not an object; earlier versions raised ``AttributeError`` for it."""
 
 
 class Node(Protocol):
@@ -31,7 +31,7 @@ class Node(Protocol):
         """Remove a field of the metadata if it is there."""
 
     def child(self, path: FieldPath) -> Any:
-        """Get what is inside of the object; ``None`` if it is absent."""
+        """Get a field inside of the object; ``None`` if it is absent."""
 
 
 class MappingNode:
@@ -92,7 +92,7 @@ class ModelNode:
             if isinstance(here, Mapping):
                 here = here.get(key)
             elif hasattr(here, "attribute_map"):
-                here = getattr(here, _get_attribute(here, key), None)  # or of another kind
+                here = getattr(here, _get_attribute(here, key), None)  # other kinds do not have it
             else:
                 return None
         return here
@@ -111,13 +111,13 @@ def _get_attribute(model: Any, field: str) -> str:
 
 
 def _get_model_class(model: Any, name: str) -> Any:
-    """A class from the same library as the model is: they are not compatible with each other."""
+    """A class from the library of the model: libraries are not compatible with each other."""
     package = type(model).__module__.rpartition(".")[0]
     return getattr(sys.modules[package], name)
 
 
 def _is_pykube(obj: Any) -> bool:
-    # If the library is not imported yet, nobody can have its objects.
+    # If the library is not imported yet, its objects do not exist.
     pykube = sys.modules.get("pykube.objects")
     return pykube is not None and isinstance(obj, pykube.APIObject)
 

@@ -24,7 +24,7 @@ ADDRESS = ("127.0.0.1", 0)
 
 
 class Pipe(asyncio.Transport):
-    """One end of a connection. Whoever carries the bytes gives those that arrive to `receive()`.
+    """One end of a connection. The carrier of the bytes gives the arriving ones to `receive()`.
 
     There is no limit for the bytes on their way: writers are never asked to wait.
     """
@@ -45,7 +45,7 @@ class Pipe(asyncio.Transport):
         self._loop.call_soon(self._read)
 
     def lose(self, exc: Exception | None = None) -> None:
-        """Break the connection at this end: nobody is at the other end anymore."""
+        """Break the connection at this end: the other end does not exist anymore."""
         if not self._is_closing:
             self._is_closing = True
             self._inbox.clear()
@@ -60,7 +60,7 @@ class Pipe(asyncio.Transport):
             else:
                 self._protocol.data_received(data)  # type: ignore[attr-defined]
 
-    # What protocols use.
+    # The methods that protocols use.
 
     def get_protocol(self) -> asyncio.BaseProtocol:
         return self._protocol
@@ -104,9 +104,9 @@ class Pipe(asyncio.Transport):
 
 
 class PipeConnector(aiohttp.BaseConnector):
-    """The connector of a client session whose connections are opened by the function.
+    """The connector of a client session. The function ``connect`` opens its connections.
 
-    It gets a protocol, and returns the end of a new connection for it.
+    The function gets a protocol, and returns the end of a new connection for it.
     """
 
     def __init__(self, connect: Callable[[asyncio.BaseProtocol], Pipe]) -> None:

@@ -1,4 +1,4 @@
-"""Random values which fit a schema of OpenAPI: for tests of what must hold for all objects."""
+"""Random values which fit a schema of OpenAPI: for tests of rules that hold for all objects."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TEXTS = f"{string.ascii_letters}{string.digits} -_.äß語🙂"
 
 
 def make_value(schema: Schema, random: Random, depth: int = 0) -> Any:
-    """A value of the schema. Patterns and rules are not followed: they are to be checked later."""
+    """A value of the schema. It can break patterns and rules: the caller must check them later."""
     if schema.get("nullable") and random.random() < 0.1:
         return None
     if schema.get("enum"):

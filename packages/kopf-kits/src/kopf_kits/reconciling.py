@@ -147,7 +147,7 @@ class _PurePass:
 
 
 class _AnyFamily(Family):
-    """Here, nobody knows which kinds are declared: those with no objects are just empty."""
+    """A family with no declared kinds: the kinds with no objects are just empty."""
 
     __slots__ = ()
 

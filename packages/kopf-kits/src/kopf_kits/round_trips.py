@@ -17,7 +17,7 @@ from kopf_kits.random_values import make_value
 
 Obj = dict[str, Any]
 ATTEMPTS = 200
-"""How many values are tried for one object: there can be limits which cannot be followed."""
+"""How many values Kopf tries for one object: random values can break some of the limits."""
 
 
 def check_round_trips(
@@ -72,7 +72,7 @@ class _Version:
                 yield {**sample}
 
     def make(self, random: Random, count: int, is_optional: bool) -> Iterator[Obj]:
-        """Random objects, those that are valid for the model."""
+        """Random objects that are valid for the model."""
         from kopf_kits.definitions.types import make_root
 
         schema = make_root(self.cls, self.definition.rules)

@@ -175,7 +175,7 @@ class KopfRunner:
 
 
 def _copy_registry(source: OperatorRegistry) -> OperatorRegistry:
-    """Handlers of the loaded files go to a copy: otherwise, they would be there for ever."""
+    """Copy the registry for the handlers of loaded files: in the source, they would stay."""
     registry = OperatorRegistry()
     for handler in source.resource_handlers:
         registry.append(handler)

@@ -10,11 +10,11 @@ from typing import NoReturn
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 SERVING = ("run", "sandbox")
-"""The commands that go on until a signal ends them. All others have not done their work then."""
+"""The commands that go on until a signal ends them. It leaves other commands unfinished."""
 
 
 class _Leave(BaseException):
-    """The process is asked to end. It is none of what the code of users or of click catches."""
+    """A signal asks the process to end. Click and most code of users do not catch it."""
 
 
 def start() -> None:
@@ -25,12 +25,12 @@ def start() -> None:
         signal.signal(signum, leaver)
     try:
         try:
-            from kopf_kits.cli.groups import main  # it takes time: the signals are handled already
+            from kopf_kits.cli.groups import main  # it is slow: the signals are handled already
 
             main(prog_name="kopf")
         finally:
             _ignore_signals()
-    except _Leave:  # also if it came right in the end, when the signals were not ignored yet
+    except _Leave:  # even if the signal came at the very end, before it was ignored
         _ignore_signals()
         if code := _get_code():
             sys.exit(code)
@@ -57,11 +57,11 @@ def _get_code() -> int:
 
 
 class _Leaver:
-    """The handler of signals until there is another one.
+    """The handler of signals until another handler replaces it.
 
     The interpreter can lose the exception, e.g. if the signal comes right when a lock of an import
-    is released; and the code of users can catch it. So whoever handles the signals next must look
-    whether it is asked already, and the second signal ends the process with no exception.
+    is released; and the code of users can catch it. So the next handler of the signals must check
+    ``is_asked``, and the second signal ends the process with no exception.
     """
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class _Leaver:
 def _end(code: object) -> NoReturn:
     """End the process with no teardown of the interpreter, which waits for threads.
 
-    Even with no threads, it takes seconds on a busy machine, and these can be what is not left.
+    Even with no threads, the teardown takes seconds on a busy machine: there can be no time left.
     """
     atexit._run_exitfuncs()
     if not isinstance(code, int | None):

@@ -45,7 +45,7 @@ class Choices:
         if not self.sandbox:
             yield
             return
-        # Their imports take time, and are not needed for the help and for wrong options.
+        # These imports take time, and the help and wrong options do not need them.
         from kopf_kits.locals import Engine, local_cluster, using_kubeconfig
         from kopf_kits.manifests import describe_applied
 

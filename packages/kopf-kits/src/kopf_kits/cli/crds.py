@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Obj = dict[str, Any]
 Found = Mapping[str, "list[Change] | None"]
-"""What breaks for each of the definitions; ``None`` if it is not known there."""
+"""The breaking changes of each definition; ``None`` if the definition is not known there."""
 
 logger = logging.getLogger("kopf.cli")
 
@@ -78,7 +78,7 @@ def crds(
 
 
 def _tell_uncompared(policies: Iterable[Obj]) -> None:
-    """Name the policies: their expressions are code, which nobody can compare."""
+    """Name the policies: Kopf cannot compare their expressions, which are code."""
     names = ", ".join(dict.fromkeys(policy["metadata"]["name"] for policy in policies))
     if names:
         text = "A new or changed policy can refuse the next update of a stored object."
@@ -88,7 +88,7 @@ def _tell_uncompared(policies: Iterable[Obj]) -> None:
 def _compare(
     controls: CLIControls, definitions: Sequence[Obj], against: str, *, force: bool
 ) -> None:
-    """Show what the definitions break; leave if anything, unless it is forced."""
+    """Show the breaking changes; exit if there are any, unless ``force`` is set."""
     if against == "cluster":
         found = _compare_with_cluster(controls, definitions)
     else:
@@ -115,7 +115,7 @@ def _compare_with_cluster(controls: CLIControls, definitions: Iterable[Obj]) -> 
 
 
 async def _compare_with_file(path: pathlib.Path, definitions: Iterable[Obj]) -> Found:
-    """What they break for the definitions and the objects in the file."""
+    """The breaking changes for the definitions and the objects in the file."""
     from kopf_kits.definitions.comparing import compare
     from kopf_kits.definitions.objects import find_misfits
     from kopf_kits.manifests import read_manifests
@@ -142,7 +142,7 @@ async def _compare_with_file(path: pathlib.Path, definitions: Iterable[Obj]) -> 
 def apply_at_start(modules: Iterable[ModuleType], *, force: bool) -> None:
     """Let the operator define the kinds of the models in the cluster when it starts.
 
-    It does so as the last of the startup handlers: they can prepare what the login needs.
+    This is the last startup handler: the others can prepare the credentials for the login.
     """
     from kopf_core.actions.context import operator_var
     from kopf_core.actions.errors import PermanentError
@@ -192,7 +192,7 @@ def _write(manifests: Mapping[str, Sequence[Obj]], output: pathlib.Path | None) 
 
 
 def load_models(paths: Collection[str], modules: Collection[str]) -> list[type]:
-    """The models of kinds there. Raises :class:`DefinitionError` if there are none."""
+    """The models in the files and modules. Raises :class:`DefinitionError` if there are none."""
     from kopf_kits.definitions.collecting import collect_models
     from kopf_kits.definitions.errors import DefinitionError
     from kopf_kits.loading import preload

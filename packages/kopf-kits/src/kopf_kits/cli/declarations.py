@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 
 class Declarations(NamedTuple):
-    """What the files and modules declare."""
+    """The declarations in the files and modules."""
 
     operator: OperatorOptions
-    """What the operator would be started with."""
+    """The options that the operator would start with."""
 
     models: Collection[type]
     """The models of its kinds."""
 
     kubeconfigs: Collection[KubeconfigSecrets]
-    """Where the kubeconfigs of its clusters are."""
+    """The Secrets with the kubeconfigs of its clusters."""
 
 
 def load_operator(
@@ -35,7 +35,7 @@ def load_operator(
     namespaces: Collection[str] = (),
     **options: Any,
 ) -> Declarations:
-    """Load the files and modules, and find what is declared in them."""
+    """Load the files and modules, and find their declarations."""
     from kopf_cogs.configs.settings import OperatorSettings
     from kopf_core.intents.registries import get_default_registry, set_default_registry
     from kopf_core.reactor.life.essentials import OperatorOptions

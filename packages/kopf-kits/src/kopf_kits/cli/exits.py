@@ -30,7 +30,7 @@ MARGIN = 1.0
 
 
 class Process:
-    """The process of one operator; its thread ends the process when its time is over."""
+    """The process of one operator; a thread ends the process when its time is over."""
 
     def __init__(self) -> None:
         self._pid = os.getpid()
@@ -39,12 +39,12 @@ class Process:
         self._deadline = math.inf
         self._describe: Callable[[], str] = str
         self._code = 1
-        # Unlike events, these queues can be put into from signal handlers with no deadlocks.
+        # Unlike with events, signal handlers can put into such queues with no deadlocks.
         self._wakeups: queue.SimpleQueue[None] = queue.SimpleQueue()
         threading.Thread(target=self._watch, name="kopf-exit", daemon=True).start()
 
     def on_signal(self, timeout: float, describe: Callable[[], str]) -> None:
-        """The operator is going to exit; the third signal in a row does not wait for anything."""
+        """The operator is going to exit; the third signal in a row ends the process at once."""
         self._count += 1
         self._describe = describe
         self.expect_end(timeout if self._count <= 2 else -MARGIN)
@@ -61,9 +61,9 @@ class Process:
         return self._count > 0
 
     def on_other_signal(self, signum: int, _frame: FrameType | None) -> None:
-        """There is no operator yet, or not anymore: the second signal does not wait for anything.
+        """There is no operator yet, or it has ended: the second signal ends the process at once.
 
-        Unless the first one was for the operator, which has ended.
+        If the first signal was for the operator, the third signal does so.
         """
         if os.getpid() != self._pid:
             signal.signal(signum, signal.SIG_DFL)
@@ -76,7 +76,7 @@ class Process:
             raise SystemExit(0)
 
     def expect_end(self, timeout: float) -> None:
-        """The process must end in so many seconds, or sooner if it was said so before."""
+        """The process must end in so many seconds, or sooner if an earlier call has said so."""
         self._deadline = min(self._deadline, time.monotonic() + timeout + MARGIN)
         self._wakeups.put(None)
 
@@ -87,13 +87,13 @@ class Process:
         self._exit_now()
 
     def _exit_now(self) -> NoReturn:
-        # The line can block for ever if nobody reads stderr; the exit must not.
+        # Writing can block for ever if no process reads stderr; the exit must not block.
         threading.Thread(target=self._end_soon, name="kopf-end", daemon=True).start()
         names = [self._describe(), *_name_threads()]
         left = ", ".join(name for name in names if name) or "nothing in particular"
         line = f"Error: The process is ended by force; still working: {left}.\n"
         with contextlib.suppress(OSError):
-            os.write(2, line.encode())  # the streams can be locked by those who hang
+            os.write(2, line.encode())  # the threads that hang can have locked the streams
         os._exit(self._code)
 
     def _end_soon(self) -> NoReturn:
@@ -105,7 +105,7 @@ class Process:
 def clean_exit(others: Collection[threading.Thread] = ()) -> Iterator[None]:
     """Run an operator inside, as the owner of the process, which ends soon after the operator.
 
-    The other threads are of those who run the command line in their own process, e.g. of tests.
+    The other threads belong to a caller that runs the command line in its process, e.g. to tests.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -122,7 +122,7 @@ def clean_exit(others: Collection[threading.Thread] = ()) -> Iterator[None]:
             signal.signal(signum, handler)
         process_owner.reset(token)
         if _name_threads(others):
-            process.expect_end(GRACE)  # the interpreter waits for them
+            process.expect_end(GRACE)  # the interpreter waits for these threads
 
 
 def _name_threads(others: Collection[threading.Thread] = ()) -> list[str]:

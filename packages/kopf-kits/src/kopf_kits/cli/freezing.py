@@ -24,13 +24,13 @@ from kopf_kits.cli.running import DEV_PRIORITY
 from kopf_kits.cli.targets import target_options
 
 PRIORITY = 100
-"""Above those of operators that do not care, which have zero."""
+"""Above the default priority of operators, which is zero."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def scope_options(fn: F) -> F:
-    """Add the options that say who is meant; the command gets a :class:`Peerings` of them."""
+    """Add the options that select operators; the command gets them as :class:`Peerings`."""
 
     @target_options
     @click.option(
@@ -124,7 +124,7 @@ def _title(gathering: Gathering) -> str:
 
 
 def _remark(gathering: Gathering, priority: int) -> str:
-    """Say it if it is probably not what was meant."""
+    """A remark if the effect of the pause can surprise the user."""
     if not gathering.others:
         return " There are none of them now; those that start will be paused."
     higher = [str(peer) for peer in gathering.others if peer.priority > priority]

@@ -4,7 +4,7 @@ For each request, it asks all processes, and joins their answers:
 
 * Metrics get one more label: the number of the process.
 * Probes fail if the probes of any process fail. If a process does not answer, they fail, too.
-* The status has what all processes do, with the numbers of the processes.
+* The status has the work of all processes, with the numbers of the processes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kopf_core.engines.serving.snapshots import Snapshot
 
 PATIENCE = 10.0
-"""How long (in seconds) the answer of a process is waited for."""
+"""How long (in seconds) the supervisor waits for the answer of a process."""
 
 METRICS = "/metrics"
 READINESS = "/readyz"
@@ -34,11 +34,11 @@ ASKED = "Host", "Authorization"
 """The headers by which the processes decide who may see their status."""
 
 TOLD = "Content-Type", "Location", "WWW-Authenticate"
-"""The headers of answers that are passed on."""
+"""The headers of answers that the supervisor passes on."""
 
 
 class Answer(NamedTuple):
-    """What one process has answered."""
+    """The answer of one process."""
 
     status: int
     text: str
@@ -128,7 +128,7 @@ class StatusGateway(Gateway):
 
 
 def make_gateway(endpoint: str, title: str, token: str, numbers: Collection[int]) -> Gateway:
-    """Make the gateway that joins what the processes serve under this title."""
+    """Make the gateway that joins the answers of the processes under this title."""
     from kopf_core.engines.serving.status_endpoint import TITLE
 
     make = StatusGateway if title == TITLE else Gateway
@@ -136,7 +136,7 @@ def make_gateway(endpoint: str, title: str, token: str, numbers: Collection[int]
 
 
 def join_statuses(answers: Mapping[int, Answer]) -> Snapshot | None:
-    """The status of all processes; nothing if none of them has answered."""
+    """The status of all processes; ``None`` if no process has answered."""
     from kopf_core.engines.serving.joint_snapshots import join_snapshots, parse_snapshot
 
     snapshots = {

@@ -31,20 +31,20 @@ COMMANDS = {
     "sandbox": ("kopf_kits.cli.sandboxing", "Serve a local Kubernetes API until Ctrl+C."),
     "unpause": ("kopf_kits.cli.duty.changing", "Let the operator handle the paused objects again."),
 }
-"""Where the commands are, and what they are for: they are imported when they are used."""
+"""The modules and the summaries of the commands: a command is imported when it is used."""
 
 ATTRIBUTES = {"object": "object_"}
-"""How the commands are called in their modules, if not by their names."""
+"""The names of functions in the modules, if they differ from the names of commands."""
 
 
 class OperatorGroup(click.Group):
     """A group of commands that explains failures in one line instead of a traceback.
 
-    It is so only when called as a program. In code (``main.main()``, click's test runner,
-    ``KopfRunner``), the exceptions are raised as they are, also those of users' files.
+    It does so only as a program. In code (``main.main()``, click's test runner,
+    ``KopfRunner``), the group raises the exceptions unchanged, even the ones of users' files.
 
-    The options of all commands can be set by environment variables, by their own names
-    (``KOPF_RUN_PEERING`` for ``--peering``), besides those which click derives by itself.
+    Users can set the options of all commands by environment variables with the options' names
+    (``KOPF_RUN_PEERING`` for ``--peering``), besides the variables that click derives by itself.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kopf_kits.scaffold.projects import Answers
 
 CONFLICTS = 1
-"""The exit code if there are conflicts to be resolved by people."""
+"""The exit code if there are conflicts that people must resolve."""
 
 
 @click.command()
@@ -47,7 +47,7 @@ def init(
         return
     if name is None:
         raise click.UsageError("Name the project: in small letters, such as 'website'.")
-    # It takes time, and is not needed for the help and for wrong options.
+    # These imports take time, and the help and wrong options do not need them.
     from kopf_cogs.helpers.versions import get_version
     from kopf_kits.scaffold import projects
 
@@ -75,7 +75,7 @@ def _update(folder: pathlib.Path) -> None:
 
 
 def render_project(answers: Answers) -> dict[str, str]:
-    """All the files of the project: of the scaffold, and of its deployment."""
+    """All the files of the project: the scaffold, and its deployment."""
     import yaml
 
     from kopf_kits.cli.shipping import make_files, make_values

@@ -1,4 +1,4 @@
-"""Ctrl+C and SIGTERM while there is no operator, which would care by itself."""
+"""Ctrl+C and SIGTERM while there is no operator, which would handle them itself."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from click.exceptions import Exit
 
 @contextlib.contextmanager
 def exiting_when_interrupted() -> Iterator[None]:
-    """Exit quietly and successfully if interrupted inside of the block: to serve no more.
+    """Exit quietly and successfully if a signal interrupts the block: the user ends the service.
 
-    Everything that is entered inside of the block is properly left.
+    All context managers inside of the block exit properly.
     """
     with interruptible():
         try:
@@ -28,7 +28,7 @@ def exiting_when_interrupted() -> Iterator[None]:
 def interruptible() -> Iterator[None]:
     """Raise ``KeyboardInterrupt`` inside of the block by both signals. It fails the command.
 
-    In threads other than the main one, signals are not seen, so there is nothing to do.
+    Only the main thread receives signals, so the block does nothing in other threads.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -46,7 +46,7 @@ def interruptible() -> Iterator[None]:
 
 @contextlib.contextmanager
 def blocked_interrupts() -> Iterator[None]:
-    """Ctrl+C comes to all processes of a terminal: let it be passed on by us, and once."""
+    """Let processes start with Ctrl+C blocked: only the supervisor gets it, and stops them once."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

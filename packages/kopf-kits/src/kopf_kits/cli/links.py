@@ -4,11 +4,11 @@ Each line is one message. The supervisor sends:
 
 * ``round``, ``shards``: which shards the process has since this round.
 * ``alone``: all other processes have ended.
-* ``happening``: another process has told of it.
+* ``happening``: a happening that another process has told of.
 
 The process sends:
 
-* ``confirmed``: in this round, nothing works in the shards that it has lost.
+* ``confirmed``: in this round, no work continues in the shards that the process has lost.
 * ``endpoint``, ``title``, ``paths``, ``port``: the endpoint that it serves to the supervisor.
 * ``happening``: a happening outside of the cluster, for objects of the other processes.
 * ``exiting``: it exits, and waits for the other processes.
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
 MARK = "_KOPF_LINK"
-"""The variable that a process of several has: the socket, the number of the process, the token."""
+"""The variable of each of several processes: the socket, the number of the process, the token."""
 
 TOKEN = "X-Kopf-Token"
 """The header by which the processes know their supervisor."""
@@ -45,13 +45,13 @@ logger = logging.getLogger("kopf.processes")
 
 
 class SupervisorLostError(Exception):
-    """The supervisor has ended, so nobody tells the other processes if this process ends."""
+    """The supervisor has ended, so the other processes do not learn if this process ends."""
 
     expected = True
 
 
 class Link:
-    """The end of the link that a process has."""
+    """The end of the link at the side of the process."""
 
     def __init__(self, sock: socket.socket, number: int, token: str) -> None:
         self.is_first = number == 1
@@ -91,9 +91,9 @@ class Link:
             send(self._streams[1], {"happening": packed})
 
     async def outlive(self) -> None:
-        """Tell that this process exits, so that all do; and wait until the others have ended.
+        """Tell that this process exits, so that all exit; wait until the others have ended.
 
-        The news comes through :meth:`wait`, so somebody must wait for orders meanwhile.
+        The news comes through :meth:`wait`, so another task must wait for orders meanwhile.
         """
         _, writer = await self._connect()
         send(writer, {"exiting": True})
@@ -148,5 +148,5 @@ async def receive(reader: asyncio.StreamReader) -> dict[str, Any] | None:
 
 
 def send(writer: asyncio.StreamWriter, message: dict[str, Any]) -> None:
-    """Send the message. Nobody waits until the socket takes it."""
+    """Send the message. The caller does not wait until the socket takes it."""
     writer.write(json.dumps(message).encode() + b"\n")

@@ -55,7 +55,7 @@ _OPTIONS = (
 
 
 def once_options(fn: F) -> F:
-    """Add the options; the command gets them as ``once``, which is none if it runs as ever."""
+    """Add the options; the command gets them as ``once``, or ``None`` for usual runs."""
 
     @functools.wraps(fn)
     def wrapper(
@@ -74,7 +74,7 @@ def once_options(fn: F) -> F:
             return fn(*args, once=None, **kwargs)
         if kwargs.get("reload"):
             raise click.UsageError("Use either --once or --reload, not both.")
-        # It takes time to be imported, and is not needed for the help and for wrong options.
+        # This import takes time, and the help and wrong options do not need it.
         from kopf_core.reactor.life.once import Once
 
         click.get_current_context().meta["kopf.output"] = output
@@ -87,7 +87,7 @@ def once_options(fn: F) -> F:
 
 
 def finish(once: Once) -> None:
-    """Report what has come of the run, and exit with the code for it, if it is not zero."""
+    """Report the outcome of the run, and exit with its code if the code is not zero."""
     from kopf_kits.cli.rehearsals import get_code, report
 
     report(once, click.get_current_context().meta.get("kopf.output", "text"))

@@ -1,4 +1,4 @@
-"""One operator in the process of ``kopf run``. This module takes time to be imported."""
+"""One operator in the process of ``kopf run``. The import of this module takes time."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def operate(
 
 
 def _make_extras(choices: Choices, link: Link | None) -> dict[str, Any]:
-    """What the operator is told of the way in which it is run."""
+    """The arguments of the operator that depend on the kind of its run."""
     extras: dict[str, Any] = {} if choices.once is None else {"once": choices.once}
     if link is not None:
         extras["assigner"] = link
@@ -61,10 +61,10 @@ def _make_extras(choices: Choices, link: Link | None) -> dict[str, Any]:
 
 
 def _load(choices: Choices, *, refuses: bool) -> list[ModuleType] | None:
-    """Load the files; ``None`` if they have run an operator themselves: there is none after it.
+    """Load the files; ``None`` if a file has run an operator itself: no other one follows it.
 
-    It is refused where it would not fit: not stopped by tests, not in the sandbox of the command.
-    If they ask to exit, e.g. as something is absent in the environment, it is with their code.
+    Such an operator is refused where tests could not stop it, or where it misses the sandbox.
+    If a file asks to exit, e.g. because a variable is absent, the command exits with its code.
     """
     places: list[str] = []
 

@@ -94,7 +94,7 @@ def logging_options(fn: F) -> F:
 
 
 def manifest_options(fn: F) -> F:
-    """Add the options of local clusters: what to apply, and what to serve it with."""
+    """Add the options of local clusters: the manifests to apply, and the engine of the API."""
     fn = click.option(
         "-f",
         "--file",
@@ -112,12 +112,12 @@ def manifest_options(fn: F) -> F:
 
 
 def check_liveness_url(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """Refuse the URLs that the probes cannot be served at. If it is empty, they are not served."""
+    """Refuse the URLs that cannot serve the probes. With an empty URL, there are no probes."""
     return _check_url(ctx, param, value, "http://host:port/path", "http://0.0.0.0:8080/healthz")
 
 
 def check_serving_url(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """Refuse the URLs that nothing can be served at. If it is empty, nothing is served."""
+    """Refuse the URLs that no endpoint can serve. With an empty URL, there is no endpoint."""
     return _check_url(ctx, param, value, "http://host:port", "http://0.0.0.0:8080")
 
 
@@ -138,6 +138,6 @@ def _check_url(
 
 
 def is_given(name: str) -> bool:
-    """Whether the option is in the command line, whatever its default and the environment are."""
+    """Whether the user has given the option in the command line, not by the environment."""
     source = click.get_current_context().get_parameter_source(name)
     return source is ParameterSource.COMMANDLINE

@@ -73,7 +73,7 @@ class Worker:
 class Supervisor:
     """Starts the processes, assigns shards to them, and starts the killed ones again.
 
-    If a process exits by itself, the supervisor stops all of them. Its exit code is the exit code
+    If a process exits by itself, the supervisor stops all of them. It then exits with the code
     of that process.
     """
 
@@ -138,7 +138,7 @@ class Supervisor:
                 self._code = self._code or max(code, 0)
 
     def _revive(self, number: int, life: int) -> None:
-        """Give shards to the next life of the process, unless there is going to be none."""
+        """Give shards to the next life of the process, unless all processes stop."""
         if not self._stopping.is_set():
             self._workers[number] = Worker(number, life)
             self._assign()
@@ -152,7 +152,7 @@ class Supervisor:
             worker.process = await asyncio.create_subprocess_exec(
                 *self._command, env=env, pass_fds=[theirs.fileno()]
             )
-        if self._stopping.is_set():  # stop() could not send a signal to it before it was started
+        if self._stopping.is_set():  # stop() could not signal the process before its start
             worker.terminate()
         listening = asyncio.create_task(self._listen(worker, ours))
         try:
@@ -187,7 +187,7 @@ class Supervisor:
                 worker.send(message)
 
     def _exit_with(self, worker: Worker) -> None:
-        """Stop all the others, too. That process waits until they have ended."""
+        """Stop the other processes, too. This process waits until they have ended."""
         if not self._stopping.is_set():
             logger.debug(f"Process {worker.number} exits: all of them do.")
             self.stop()

@@ -140,7 +140,7 @@ def _list_demands(
 
 
 async def _configure(operator: OperatorOptions) -> None:
-    """Run those of the startup handlers that can change the settings, and no others."""
+    """Run only the startup handlers that can change the settings."""
     from kopf_core.engines.activities import ActivityError, ActivityRunner
     from kopf_core.intents.causes import Activity
 
@@ -148,7 +148,7 @@ async def _configure(operator: OperatorOptions) -> None:
     handlers = [h for h in every if "settings" in inspect.signature(h.fn).parameters]
     runner = ActivityRunner(operator.settings, operator.memo, operator.indices)
     try:
-        await runner.run(Activity.STARTUP, handlers, get_left=lambda: 0.0)  # nothing is retried
+        await runner.run(Activity.STARTUP, handlers, get_left=lambda: 0.0)  # no handler is retried
     except ActivityError as e:
         raise click.ClickException(f"{e}. Use --no-startup to go on without it.") from e
     finally:
@@ -165,7 +165,7 @@ def _parse_account(text: str | None, operator: OperatorOptions) -> Account | Non
 
 
 def _choose_namespace(account: Account | None, operator: OperatorOptions) -> str:
-    """Where the operator most likely is, if it is not said."""
+    """The namespace of the account; without an account, the most likely one of the operator."""
     from kopf_cogs.structs.namespaces import select_specific_namespaces
 
     if account is not None:
@@ -174,7 +174,7 @@ def _choose_namespace(account: Account | None, operator: OperatorOptions) -> str
 
 
 def _decide_on_leader(operator: OperatorOptions, account: Account | None) -> None:
-    """As the operator does it at the start."""
+    """Adjust the settings of leaders and shards as the operator does at its start."""
     leasing, sharding = operator.settings.leasing, operator.settings.sharding
     for group in (leasing, sharding):
         group.namespace = group.namespace or _choose_namespace(account, operator)

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from kopf_core.reactor.life.once import Once
 
 DIFFERENT = 3
-"""The exit code if something would be changed. Neither 2, as that is for wrong options."""
+"""The exit code if something would be changed. It is not 2: that is for wrong options."""
 
 UNFINISHED = 4
-"""The exit code if something has failed, or is to be retried later than it was waited for."""
+"""The exit code if something has failed, or if its retry is later than the run could wait."""
 
 HIDDEN = "(hidden)"
 SIGNS = {DiffOperation.ADD: "+", DiffOperation.CHANGE: "~", DiffOperation.REMOVE: "-"}
@@ -28,12 +28,12 @@ _SECRETS = "/api/v1/secrets"
 
 
 def get_code(once: Once) -> int:
-    """What the process is to exit with."""
+    """The exit code of the process."""
     return UNFINISHED if once.unfinished else DIFFERENT if once.differences else 0
 
 
 def report(once: Once, output: str) -> None:
-    """Print the differences of a rehearsal to stdout, and what is unfinished to stderr."""
+    """Print the differences of a rehearsal to stdout, and the unfinished work to stderr."""
     if once.dry_run and output == "json":
         changes = [make_change(found) for found in once.differences]
         click.echo(json.dumps({"changes": changes, "unfinished": once.unfinished}, indent=2))
@@ -60,7 +60,7 @@ def iter_lines(differences: Iterable[Difference]) -> Iterator[str]:
 
 
 def make_change(found: Difference) -> dict[str, Any]:
-    """One difference as a structure, for JSON. The values of secrets are not there."""
+    """One difference as a structure, for JSON. It hides the values of secrets."""
     body = found.after or found.before or {}
     action = "create" if found.before is None else "delete" if found.after is None else "change"
     return {
@@ -88,11 +88,11 @@ def _iter_fields(found: Difference) -> Iterator[dict[str, Any]]:
 
 
 _NOTES = ("metadata", "annotations")
-"""The last handled states of secrets are as secret as they are."""
+"""The annotations: with the last handled states of Secrets, which are as secret."""
 
 
 def _simplify(body: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What is worth to be compared: neither names nor what servers keep for themselves."""
+    """The comparable part of the object: with neither its name nor the fields of servers."""
     if body is None:
         return {}
     metadata = {key: val for key, val in body["metadata"].items() if key not in _OF_SERVERS}

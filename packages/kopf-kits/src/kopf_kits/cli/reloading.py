@@ -1,8 +1,8 @@
 """``kopf run --reload``: the operator is a process of its own, started anew when the files change.
 
-Imported code cannot be replaced in a process reliably, so the process is replaced. The operator
-exits as it does by a signal: handlers finish, progress is kept on the objects. The local cluster,
-if there is one, is in this process, and stays. The next process is prepared ahead: see ``spares``.
+Python cannot reliably replace imported code, so the supervisor replaces the process. The operator
+exits as it does by a signal: handlers finish, objects keep the progress. The local cluster, if
+there is one, stays in this process. The supervisor prepares the next process ahead: see ``spares``.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ MARK = "_KOPF_RELOADED"
 
 POLLING = 0.1  # seconds between the looks at the files
 SETTLING = 1.0  # seconds for the operator to start before its successor takes the processor
-PATIENCE = 3.0  # seconds to exit before it is asked again, more insistently; then, it is killed
+PATIENCE = 3.0  # seconds to exit after each signal: two are to terminate, the third kills
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def is_wanted(reload: bool | None, dev: bool) -> bool:
-    """Whether to reload: if it is said so; or while developing at a terminal with no debugger."""
+    """Whether to reload: by the option, or in development at a terminal with no debugger."""
     in_main_thread = threading.current_thread() is threading.main_thread()
     if reload and not in_main_thread:
         raise click.UsageError("Use --reload only in the command line: it starts processes.")
@@ -44,30 +44,30 @@ def is_wanted(reload: bool | None, dev: bool) -> bool:
 
 
 def is_supervised() -> bool:
-    """Whether this is the process of the operator. It is said only once: not to its processes."""
+    """Whether a supervisor runs this process. Only the first call tells it; no child knows it."""
     return os.environ.pop(MARK, None) is not None
 
 
 def run_reloading(paths: Iterable[str], modules: Iterable[str]) -> int:
-    """Run this very command in other processes until asked to exit; return the exit code."""
+    """Run the command of this process in other ones until a signal; return the exit code."""
     return _Supervisor(make_command(), find_roots(paths, modules)).run()
 
 
 def make_command() -> list[str]:
-    """The very command of this process."""
+    """The command line of this process."""
     return [sys.executable, *sys.orig_argv[1:]]
 
 
 class _Supervisor:
-    """Starts the operator, restarts it when the files change, and stops when it is asked to."""
+    """Starts the operator, restarts it when the files change, and stops it at signals."""
 
     def __init__(self, command: list[str], roots: list[str]) -> None:
         self._command = command
         self._roots = roots
         self._spare: Spare | None = None
         self._env = {**os.environ, MARK: "1"}
-        self._signals = 0  # how many times we are asked to exit
-        self._passed = 0  # of them, how many times the operator is asked
+        self._signals = 0  # the signals that have asked the supervisor to exit
+        self._passed = 0  # the part of them that the operator has got
 
     def run(self) -> int:
         with self._handled_signals(), contextlib.closing(self):
@@ -76,13 +76,13 @@ class _Supervisor:
                 child = self._start()
                 changes = self._wait_for_changes(child, known)
                 if not changes:
-                    return max(child.wait(), 0)  # by a signal, it has exited as it should
+                    return max(child.wait(), 0)  # a negative code is of a signal: a proper exit
                 names = ", ".join(os.path.relpath(path) for path in changes)
                 click.echo(f"Reloading, as it is changed: {names}", err=True)
                 _end(child)
 
     def close(self) -> None:
-        """There will be no more starts."""
+        """Discard the spare process: the operator does not start anymore."""
         spare, self._spare = self._spare, None
         if spare is not None:
             spare.discard()
@@ -99,7 +99,7 @@ class _Supervisor:
             self._spare = Spare(self._command, self._env)
 
     def _wait_for_changes(self, child: subprocess.Popen[bytes], known: Stamps) -> list[str]:
-        """Which files are changed; none if we are asked to exit, or if there is nothing to run."""
+        """The changed files; none if the operator has exited with zero, or at a signal."""
         is_told = False
         settled = time.monotonic() + SETTLING
         while True:

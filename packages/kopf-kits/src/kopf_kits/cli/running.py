@@ -132,7 +132,7 @@ def run(controls: CLIControls, /, **options: Any) -> None:
         options["priority"] = DEV_PRIORITY
     if choices.sandbox and not options["namespaces"] and not options["namespace_selector"]:
         options["clusterwide"] = True
-    # Their imports take time, and are not needed for the help and for wrong options.
+    # These imports take time, and the help and wrong options do not need them.
     from kopf_kits.cli.links import take_link
 
     link = take_link()
@@ -140,14 +140,14 @@ def run(controls: CLIControls, /, **options: Any) -> None:
     if not is_supervised and choices.needs_supervisor:
         raise Exit(_supervise(choices))
     if is_supervised:
-        choices = dataclasses.replace(choices, sandbox=False)  # the supervisor has started it
+        choices = dataclasses.replace(choices, sandbox=False)  # the supervisor has it
     from kopf_kits.cli.operating import operate
 
     operate(controls, choices, options, link)
 
 
 def _supervise(choices: Choices) -> int:
-    """Run this very command in other processes, and get the exit code."""
+    """Run the command of this process in other processes, and get the exit code."""
     with choices.started_sandbox():
         if choices.processes == 1:
             return reloading.run_reloading(choices.paths, choices.modules)

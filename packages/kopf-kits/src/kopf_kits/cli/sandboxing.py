@@ -1,4 +1,4 @@
-"""``kopf sandbox``: a local cluster until stopped."""
+"""``kopf sandbox``: a local cluster until Ctrl+C."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def sandbox(
     With --rbac, the kubeconfig belongs to the admin of the cluster. It has a context for each
     service account in the manifests, too.
     """
-    from kopf_kits.locals import Engine, local_cluster  # not for the help
+    from kopf_kits.locals import Engine, local_cluster  # the help does not need it
     from kopf_kits.manifests import describe_applied, read_manifests
     from kopf_kits.sandbox.kubeconfigs import add_accounts
 

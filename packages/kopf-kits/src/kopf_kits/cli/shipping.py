@@ -1,4 +1,4 @@
-"""``kopf manifests``: the deployment of an operator, in the form that is wanted."""
+"""``kopf manifests``: the deployment of an operator, in the form that the user wants."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def manifests(
     if folder is None and form != "plain":
         raise click.UsageError("Use --directory: there are several files.")
     _check_sharing(options)
-    # It takes time, and is not needed for the help and for wrong options.
+    # These imports take time, and the help and wrong options do not need them.
     from kopf_cogs.structs.namespaces import select_specific_namespaces
     from kopf_kits.cli.declarations import load_operator
     from kopf_kits.definitions.known import gather_definitions
@@ -130,7 +130,7 @@ def _write(form: str, folder: pathlib.Path | None, deployment: Deployment) -> No
 
 
 def _check_sharing(options: Mapping[str, Any]) -> None:
-    """Refuse several ways to share the objects, and names that are of no ring."""
+    """Refuse several ways to share the objects, and a ring with a namespace."""
     processes, ring = options["processes"] > 1, options["ring"]
     excluded = {
         ("processes", "replicas"): processes and options["replicas"] > 1,
@@ -169,7 +169,7 @@ def make_values(
     shards: bool = False,
     ring: str | None = None,
 ) -> dict[str, Any]:
-    """The values of the chart that differ from its own ones."""
+    """The values of the chart that differ from its defaults."""
     repository, _, tag = image.rpartition(":")
     if not repository or "/" in tag:
         repository, tag = image, "latest"

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 
 FOLDERS_LIMIT = 500
-"""How many folders to look into: somebody's handlers can be in a home folder."""
+"""How many folders to look into: users can keep handlers in a home folder."""
 
 _SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages"})
 
@@ -27,7 +27,7 @@ def find_roots(paths: Iterable[str], modules: Iterable[str]) -> list[str]:
 
 def _find_module(name: str) -> str:
     if "" not in sys.path and os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # as it is when it is loaded
+        sys.path.insert(0, os.getcwd())  # as when the module is loaded
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
@@ -37,7 +37,7 @@ def _find_module(name: str) -> str:
 
 
 def scan(roots: Iterable[str]) -> Stamps:
-    """Look at all the source files there, the nearest ones first. What cannot be read is absent."""
+    """Look at the source files in the folders, the nearest first. Unreadable folders are empty."""
     stamps: dict[str, tuple[int, int]] = {}
     queue = deque(roots)
     for _ in range(FOLDERS_LIMIT):
@@ -57,7 +57,7 @@ def _list_folder(path: str) -> Iterator[os.DirEntry[str]]:
         with os.scandir(path) as entries:
             yield from entries
     except OSError:
-        return  # it is gone or is not for us
+        return  # the folder is gone or not readable
 
 
 def _is_of_sources(entry: os.DirEntry[str]) -> bool:

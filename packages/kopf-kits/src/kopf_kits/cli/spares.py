@@ -2,7 +2,7 @@
 
 Most of the time of a start goes to imports which are the same in every process. So, while
 an operator works, its successor imports them, and then waits for its turn: for one byte in a pipe.
-If the pipe is closed instead, the successor is not needed anymore.
+If the parent closes the pipe instead, the successor exits.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 MARK = "_KOPF_SPARE"
-"""The variable that tells a process that it is a spare one: of which pipe, and since when."""
+"""The variable of a spare process: the pipe to wait at, and the time of the start."""
 
 GRANULARITY = 20_000_000
 """By how much (in nanoseconds) the times of files can be behind the clock, at most."""
@@ -40,27 +40,27 @@ class Spare:
         return self._process.pid
 
     def start(self) -> subprocess.Popen[bytes] | None:
-        """It is its turn: let it load the files and go on; nothing if it has died meanwhile."""
+        """Let the process load the files and go on; ``None`` if it has died meanwhile."""
         if self._process.poll() is not None:
             os.close(self._writing)
             return None
-        with contextlib.suppress(BrokenPipeError):  # it is dying: this is seen by its exit code
+        with contextlib.suppress(BrokenPipeError):  # it is dying: its exit code shows that
             os.write(self._writing, b"!")
         os.close(self._writing)
         return self._process
 
     def discard(self) -> None:
-        """It is not needed; there is nothing in it that must be finished."""
+        """Kill the process: it has no work to finish."""
         os.close(self._writing)
         self._process.kill()
         self._process.wait()
 
 
 def wait_for_turn() -> None:
-    """In a spare process, import what is going to be needed, and wait; in others, do nothing.
+    """In a spare process, import the clients, and wait; in other processes, do nothing.
 
-    If anything of what is imported has been changed since (as packages were installed meanwhile),
-    it is all imported again, in the same process but from scratch.
+    If an imported file has changed since the start (e.g. a user has installed a package),
+    the same process begins from scratch, and imports everything again.
     """
     mark = os.environ.pop(MARK, None)
     if mark is None:
@@ -79,7 +79,7 @@ def wait_for_turn() -> None:
 
 
 def _import_clients() -> None:
-    """What the default login handlers use. It is their business if these are broken."""
+    """Import the libraries of the default login handlers, which deal with broken ones later."""
     from kopf_cogs.clients.piggyback import import_clients
 
     with contextlib.suppress(Exception):
@@ -93,7 +93,7 @@ def _is_outdated(since: int) -> bool:
 
 def _is_changed(path: str, since: int) -> bool:
     try:
-        # Installers can keep the other time.
+        # Installers can keep the time of modification.
         return os.stat(path).st_ctime_ns > since - GRANULARITY
     except OSError:
-        return False  # it is of an archive
+        return False  # the module is in an archive

@@ -1,4 +1,4 @@
-"""The cluster that is meant: its options, and its words in questions."""
+"""The cluster that a command works with: its options, and its name in questions."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _kubeconfig_option = click.option(
 
 
 def target_options(fn: F) -> F:
-    """Add the options of which cluster is meant; the command itself does not get them.
+    """Add the options that choose the cluster; the command itself does not get them.
 
-    They become the environment of the process: so, they are for everything that is in it, be it
-    the client libraries, the handlers of users, or the tools that these run.
+    They become the environment of the process. So they work for everything in the process:
+    the client libraries, the handlers of users, and the tools that these run.
     """
 
     @_kubeconfig_option
@@ -50,7 +50,7 @@ def target_options(fn: F) -> F:
 
 
 def clusters_options(fn: F) -> F:
-    """The same options, but for several clusters: the command gets the names of their contexts."""
+    """Add the same options for several clusters; the command gets the names of their contexts."""
 
     @_kubeconfig_option
     @click.option(
@@ -93,13 +93,13 @@ _META = "kopf.target"
 
 
 def is_chosen() -> bool:
-    """Whether the cluster is chosen by the options of the command."""
+    """Whether the user has chosen the cluster by the options of the command."""
     return bool(click.get_current_context().meta.get(_META))
 
 
 @contextlib.contextmanager
 def using_target(kubeconfig: pathlib.Path | None, context: str | None) -> Iterator[None]:
-    """Make it the current cluster of this process, even if the process is in another one.
+    """Make this target the current cluster of the process, even if it runs in another cluster.
 
     Raises :class:`LoginError` if there is no such context.
     """
@@ -113,7 +113,7 @@ def using_target(kubeconfig: pathlib.Path | None, context: str | None) -> Iterat
 
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="kopf-"))
             # The first file that has the current context wins: for kubectl, and for us.
-            # For the official client library, it is the last one.
+            # For the official client library, the last file wins.
             chosen = pathlib.Path(folder) / "context.json"
             chosen.write_text(json.dumps({"current-context": context}), encoding="utf-8")
             path = os.pathsep.join([str(chosen), path, str(chosen)])
@@ -124,7 +124,7 @@ def using_target(kubeconfig: pathlib.Path | None, context: str | None) -> Iterat
 
 
 def describe_target(client: Client) -> str:
-    """Which cluster the client talks to; with the context, if it is that of the kubeconfig."""
+    """The server of the client; with the current context, if the context has this server."""
     from kopf_cogs.clients.kubeconfig import find_target
     from kopf_cogs.structs.credentials import LoginError
 

@@ -30,7 +30,7 @@ MANAGER: Final = "kopf"
 TIMEOUT: Final = 60.0  # seconds for the cluster to accept the names of a kind
 POLLING: Final = 0.25  # seconds
 ATTEMPTS: Final = 10
-"""How many times a definition is tried if others change it at the same time."""
+"""How many times Kopf tries a definition if other clients change it at the same time."""
 
 UNSERVED: Final[Obj] = {
     "strategy": "Webhook",
@@ -41,8 +41,8 @@ UNSERVED: Final[Obj] = {
 }
 """Conversions that fail until the operator serves them and puts its address here.
 
-Without any, the API server takes the objects of one version for those of another one. Whoever
-writes such an object, even an annotation, then loses the fields that the other version lacks.
+Without conversions, the API server takes the objects of one version for objects of another one.
+A client that writes such an object, even an annotation, loses the fields that this version lacks.
 """
 
 
@@ -60,11 +60,11 @@ async def apply_definitions(
 ) -> list[str]:
     """Apply the definitions in order by server-side apply, and wait until all are established.
 
-    ``converted`` are the names of those that the operator has functions of conversions for.
+    ``converted`` are the names of the definitions whose conversions the operator has.
 
-    Returns their names. Raises :class:`BreakingChangesError` if something would be broken by them,
-    with nothing applied, unless ``force``; :class:`DefinitionError` if they are refused by the API,
-    or are not established in so many seconds.
+    Returns the names of the definitions. Unless ``force``, it applies nothing and raises
+    :class:`BreakingChangesError` if they would break anything. Raises :class:`DefinitionError`
+    if the API refuses them, or does not establish them in so many seconds.
     """
     if not force:
         wanted = [_add_conversion(d) if _get_name(d) in converted else d for d in definitions]
@@ -90,7 +90,7 @@ async def apply_definitions(
 
 
 async def _apply_converted(client: Client, definition: Obj) -> Obj:
-    """The same with conversions that fail, unless they are served: before there are objects."""
+    """Apply a definition. Its conversions fail until the operator serves them: objects are safe."""
     stored = await get_definition(client, _get_name(definition))
     if stored is not None:
         await _ensure_conversion(client, stored)
@@ -98,7 +98,7 @@ async def _apply_converted(client: Client, definition: Obj) -> Obj:
 
 
 async def _ensure_conversion(client: Client, stored: Obj) -> Obj:
-    """It is not by server-side apply, since the field is to be left to the operator."""
+    """Set conversions that fail. Server-side apply would take the field from the operator."""
     name = _get_name(stored)
     while not is_converted(stored):
         meta = {"resourceVersion": stored["metadata"]["resourceVersion"]}
@@ -128,7 +128,7 @@ def _add_conversion(definition: Obj) -> Obj:
 async def apply_policies(client: Client, policies: Collection[Obj]) -> None:
     """Apply the admission policies and their bindings by server-side apply.
 
-    Raises :class:`DefinitionError` if they are refused by the API, or are not known to it.
+    Raises :class:`DefinitionError` if the API refuses them, or does not know them.
     """
     for policy in policies:
         plural = PLURALS[policy["kind"]]
@@ -153,9 +153,9 @@ async def get_definition(client: Client, name: str) -> Obj | None:
 
 
 async def find_changes(client: Client, definition: Obj) -> list[Change] | None:
-    """What the definition breaks in the cluster: clients by itself, and the stored objects.
+    """The breaking changes of the definition in the cluster: for clients, and for stored objects.
 
-    ``None`` if the kind is not defined there.
+    ``None`` if the cluster does not define the kind.
     """
     stored = await get_definition(client, definition["metadata"]["name"])
     if stored is None:
@@ -166,7 +166,7 @@ async def find_changes(client: Client, definition: Obj) -> list[Change] | None:
 
 @contextlib.contextmanager
 def _hinting(what: str) -> Iterator[None]:
-    """Name the rule that the role lacks, if the API refuses the requests that are made inside."""
+    """Name the rule that the role lacks, if the API refuses the requests in the block."""
     try:
         yield
     except APIForbiddenError as e:
@@ -179,11 +179,11 @@ async def _list_objects(client: Client, definition: Obj) -> AsyncIterator[Obj]:
             async for item in list_stored(client, definition):
                 yield item
         except APINotFoundError:
-            return  # it is not established, so there are no objects
+            return  # the definition is not established, so there are no objects
 
 
 async def _apply(client: Client, obj: Obj, url: str = URL) -> Obj:
-    """Apply it; again if somebody else creates or changes it at the same moment."""
+    """Apply the object; repeat if another client creates or changes it at the same moment."""
     for _ in range(ATTEMPTS):
         try:
             return await _patch(client, f"{url}/{_get_name(obj)}", obj, APPLY_PATCH)
@@ -208,15 +208,15 @@ async def _patch(client: Client, url: str, patch: Obj, content_type: str) -> Obj
 
 
 async def _wait_until_established(client: Client, definition: Obj) -> None:
-    """Look again and again: it takes a moment, and a broken stream would hide that moment.
+    """Poll the definition: it takes a moment, and a broken stream would hide that moment.
 
-    Raises :class:`DefinitionError` if it will never be established.
+    Raises :class:`DefinitionError` if the API server does not accept the names.
     """
     while not _is_true(definition, "Established"):
         await asyncio.sleep(POLLING)
         definition = await _reread(client, _get_name(definition))
         names = _find_condition(definition, "NamesAccepted")
-        if names.get("status") == "False":  # what was said before the change does not count
+        if names.get("status") == "False":  # the reply to the change has old conditions
             reason = names.get("message") or names.get("reason")
             raise DefinitionError(f"{_get_name(definition)}: its names are not accepted: {reason}")
 

@@ -76,7 +76,7 @@ def _complete(node: Node, body: Mapping[str, Any]) -> Any:
 def _make_scope(
     new: Any, old: Any, request: Mapping[str, Any] | None, namespace: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """What is known to expressions of policies. What is not, raises errors of its own."""
+    """The variables for expressions of policies. Unknown variables raise errors by themselves."""
     operation = "DELETE" if new is None else "CREATE" if old is None else "UPDATE"
     metadata = ((old if new is None else new) or {}).get("metadata") or {}
     known = {name: metadata.get(name) or "" for name in ("name", "namespace")}

@@ -1,4 +1,4 @@
-"""Finding what is declared in the modules of users, and in what these import of their own code."""
+"""Finding the declarations in the modules of users, and in the own code that these import."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ T = TypeVar("T")
 def collect_models(modules: Iterable[ModuleType]) -> list[type]:
     """The models with definitions, in the order of their appearance.
 
-    The modules that are imported there are looked through, too, except for those which are
-    installed: the kinds of others are theirs to define, unless named in the code of users.
+    The search goes into the imported modules, too, except for installed packages: other projects
+    define the kinds of these packages themselves, unless the code of users names the models.
     Other versions of a kind belong to it: a definition without them would remove them.
     """
     found: dict[type, None] = {}

@@ -24,7 +24,7 @@ _CLOSED: Final = "other keys are not kept anymore"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Change:
-    """Something that breaks, and where."""
+    """A breaking change, and its place."""
 
     place: str
     text: str
@@ -34,14 +34,14 @@ class Change:
 
 
 def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
-    """What in the new definition breaks those who rely on the old one."""
+    """The changes in the new definition that break objects and clients of the old one."""
     name = new["metadata"]["name"]
     found = (*_compare_kinds(old, new), *_compare_versions(old, new), *_find_unconverted(old, new))
     return [Change(f"{name} {place}".rstrip(), text) for place, text in found]
 
 
 def is_converted(*definitions: Mapping[str, Any]) -> bool:
-    """Whether a webhook converts the objects: by the last definition that says anything of it.
+    """Whether a webhook converts the objects: by the last definition with a conversion.
 
     Otherwise, the API server only replaces the ``apiVersion``, and drops the unknown fields.
     """

@@ -39,7 +39,7 @@ def check_costs(model: type) -> list[str]:
 
 
 def find_excesses(definition: Mapping[str, Any]) -> list[str]:
-    """The same for all versions of a definition; what cannot be estimated is left out."""
+    """List such rules in all versions of a definition, without the rules of unknown costs."""
     return [
         f"{definition['metadata']['name']} {version['name']}: {text}"
         for version in definition["spec"]["versions"]

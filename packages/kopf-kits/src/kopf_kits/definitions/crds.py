@@ -1,4 +1,4 @@
-"""Manifests of custom resource definitions: all the versions of a kind in one of them."""
+"""Manifests of custom resource definitions: all the versions of a kind in one manifest."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _VERSION: Final = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 
 
 def make_definitions(models: Iterable[type]) -> list[dict[str, Any]]:
-    """The manifests for the models, those of the same kind together.
+    """The manifests for the models: all models of a kind are in one manifest.
 
-    Raises :class:`DefinitionError` if they do not fit each other,
+    Raises :class:`DefinitionError` if the models do not fit each other,
     :class:`SchemaError` if some of them cannot be written as schemas.
     """
     kinds: dict[str, dict[type, Definition]] = {}
@@ -89,7 +89,7 @@ def _locate(model: type) -> str:
 
 
 def _get_priority(version: str) -> tuple[int, int, int, str]:
-    """As the API orders them: v2, v1, v1beta2, v1beta1, v1alpha1, others."""
+    """The order of versions in the API: v2, v1, v1beta2, v1beta1, v1alpha1, others."""
     match = _VERSION.fullmatch(version)
     if match is None:
         return (-1, 0, 0, version)
@@ -115,7 +115,7 @@ def _make_version(model: type, definition: Definition, *, is_only: bool) -> dict
     has_status = "status" in schema["properties"]
     status = has_status if definition.status is None else definition.status
     if status and has_status:
-        schema["properties"]["status"].pop("default", None)  # it is not set by those who create
+        schema["properties"]["status"].pop("default", None)  # creators do not set it
     version: dict[str, Any] = {
         "name": definition.version,
         "served": definition.served,

@@ -18,7 +18,7 @@ def describe_class(cls: type) -> str | None:
 
 
 def describe_fields(cls: type) -> dict[str, str]:
-    """The strings right below the fields, as of the class and those that it is derived from."""
+    """The strings right below the fields of the class and of its base classes."""
     found: dict[str, str] = {}
     bases = getattr(cls, "__orig_bases__", ()) if issubclass(cls, dict) else ()
     for base in (*(b for b in bases if isinstance(b, type)), *reversed(cls.__mro__)):
@@ -31,7 +31,7 @@ def _read_fields(cls: type) -> dict[str, str]:
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))
     except (OSError, TypeError, SyntaxError):
-        return {}  # it is made by code, or its source is not there
+        return {}  # code has made the class, or its source is absent
     body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
     found = {}
     for field, text in itertools.pairwise(body):

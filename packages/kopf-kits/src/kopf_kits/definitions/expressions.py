@@ -51,13 +51,13 @@ def make_kept_rule(name: str, message: str) -> dict[str, Any]:
 
 
 def make_keys_rule(keys: Iterable[str]) -> dict[str, Any]:
-    """A rule on which names there can be in a mapping."""
+    """A rule on the allowed keys of a mapping."""
     listed = ", ".join(quote(key) for key in keys)
     return {"rule": f"self.all(key, key in [{listed}])"}
 
 
 def make_choice_rule(values: Collection[Any]) -> dict[str, Any]:
-    """A rule on which values there can be. Lists of CEL are of one type, unless it is hidden."""
+    """A rule on the allowed values. Lists of CEL are of one type, unless ``dyn()`` hides it."""
     listed = [json.dumps(value, ensure_ascii=False) for value in values]
     if len({*map(type, values)}) > 1:
         listed = [f"dyn({value})" for value in listed]

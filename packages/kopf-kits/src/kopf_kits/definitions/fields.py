@@ -30,7 +30,7 @@ class ModelField:
     """The type with no markers."""
 
     markers: tuple[Any, ...]
-    """All what is in ``Annotated`` besides the type, or is equal to that."""
+    """All markers in ``Annotated`` besides the type, and their equivalents."""
 
     required: bool
     default: Any = MISSING
@@ -39,14 +39,14 @@ class ModelField:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Structure:
-    """A model: its fields, and what happens to those that it does not know."""
+    """A model: its fields, and its treatment of unknown fields."""
 
     fields: tuple[ModelField, ...]
     extra: str = "ignore"
     """As in pydantic: ``ignore``, ``allow``, or ``forbid``."""
 
     dialect: Dialect | None = None
-    """How it is written in JSON; if none, as all around."""
+    """How it is written in JSON; if ``None``, as the structure around it."""
 
 
 def is_model(cls: Any) -> bool:
@@ -57,7 +57,7 @@ def is_model(cls: Any) -> bool:
 
 
 def is_root_model(cls: Any) -> bool:
-    """Whether it is a name of another type: it has the only field, which is nameless."""
+    """Whether the class only names another type: its only field has no name."""
     return bool(getattr(cls, "__pydantic_root_model__", False))
 
 
@@ -90,7 +90,7 @@ def unwrap(type_: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def flatten(markers: Iterable[Any]) -> Iterator[Any]:
-    """Open those which are several ones: ``Field()`` of pydantic."""
+    """Open the markers that have several markers inside: ``Field()`` of pydantic."""
     for marker in markers:
         if not _is_field_info(marker):
             yield marker
@@ -117,7 +117,7 @@ def _read_field_info(info: Any) -> Iterator[Any]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DiscriminatedBy:
-    """Which field tells the variants of a union; a callable is of no use for schemas."""
+    """The field that tells the variants of a union; a callable is of no use for schemas."""
 
     field: Any
 
@@ -167,7 +167,7 @@ def _get_default(info: Any) -> Any:
 
 
 def _make_default(factory: Callable[[], Any]) -> Any:
-    """The default; dates are those of the moment, but two moments in a row can be the same."""
+    """The default, if it does not vary. Dates vary, but two dates in a row can be the same."""
     default = factory()
     return VARYING if isinstance(default, datetime.date) or default != factory() else default
 
@@ -186,7 +186,7 @@ def _get_alias(cls: type, name: str, info: Any) -> str:
 
 
 def list_init_fields(cls: Any) -> list[dataclasses.Field[Any]]:
-    """The fields of a dataclass that objects have; all others are made by the class."""
+    """The fields of a dataclass that objects have; the class makes all others."""
     return [field for field in dataclasses.fields(cls) if field.init]
 
 

@@ -40,7 +40,7 @@ def read_definitions(paths: Iterable[pathlib.Path]) -> list[Obj]:
 
 
 def gather_definitions(paths: Iterable[pathlib.Path], models: Iterable[type]) -> list[Obj]:
-    """The same, and the manifests of those models whose kinds are not in the files.
+    """The definitions in the files, and the manifests of models whose kinds are not there.
 
     Raises :class:`DefinitionError` or :class:`SchemaError` if the models make no definitions.
     """
@@ -60,7 +60,7 @@ async def list_kinds(definitions: Iterable[Mapping[str, Any]]) -> frozenset[Reso
 
     Raises :class:`ManifestError` if a definition is not valid.
     """
-    from kopf_kits.sandbox import Sandbox, StatusError  # it takes time to be imported
+    from kopf_kits.sandbox import Sandbox, StatusError  # this import takes time
 
     async with Sandbox() as sandbox, Client(ConnectionInfo(server=sandbox.url)) as client:
         for obj in definitions:

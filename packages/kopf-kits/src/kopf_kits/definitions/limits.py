@@ -37,7 +37,7 @@ def add_rule(schema: Schema, rule: Mapping[str, Any]) -> None:
 
 
 def _add_foreign(schema: Schema, marker: Any, place: Place) -> None:
-    """Limits of pydantic, of annotated-types, or ours: they are recognised by their attributes."""
+    """Add limits of pydantic, of annotated-types, or ours: their attributes tell the limits."""
     for name in _BOUNDS:
         if (bound := getattr(marker, name, None)) is not None:
             _add_bound(schema, name, bound, place)
@@ -70,7 +70,7 @@ def _add_bound(schema: Schema, name: str, bound: Any, place: Place) -> None:
 
 
 def _compare(schema: Schema, name: str, bound: Any, place: Place) -> str:
-    """The expression for those which have no keywords: they are not numbers in JSON."""
+    """The expression for a limit without a keyword: the values are not numbers in JSON."""
     operator = _OPERATORS.get(name)
     if operator and isinstance(bound, datetime.timedelta) and schema.get("format") == "duration":
         return f'self {operator} duration("{bound.total_seconds():f}s")'
@@ -89,7 +89,7 @@ def _is_number(bound: Any) -> bool:
 
 
 def _add_length(schema: Schema, prefix: str, length: int, place: Place) -> None:
-    if schema.get("format") == "byte":  # the length is of what is decoded
+    if schema.get("format") == "byte":  # the length is of the decoded bytes
         add_rule(schema, {"rule": f"size(self) {'>=' if prefix == 'min' else '<='} {length}"})
     elif schema.get("type") in _LENGTHS:
         if length or prefix == "max":

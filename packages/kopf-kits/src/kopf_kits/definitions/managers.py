@@ -17,9 +17,10 @@ def rename_versions(
 ) -> list[Entry] | None:
     """Move the entries of versions that are not served to the storage version.
 
-    The managers keep their fields: otherwise, what they no longer apply would never be removed.
+    The managers keep their fields: otherwise, the API server would never remove the fields that
+    the managers no longer apply.
     Fields that the storage version does not have do no harm there. If a manager has an entry of
-    the storage version already, the fields are joined. ``None`` if nothing is to be changed.
+    the storage version already, the fields are joined. ``None`` if nothing changes.
     """
     known = {f"{group}/{version}" for version in served}
     if all(entry.get("apiVersion") in known for entry in entries):

@@ -4,7 +4,7 @@ The API server writes objects in the storage version, but only when clients chan
 objects remain as they were stored. ``status.storedVersions`` of the definition names the versions
 that can still be there.
 
-All its state is in the cluster, so a migration can be killed and started again.
+All state of a migration is in the cluster, so users can kill and restart the migration.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ Obj = dict[str, Any]
 Report = Callable[[str], None]
 
 AT_ONCE: Final = 8
-"""How many objects are rewritten at once: the cluster has other things to do."""
+"""How many objects Kopf rewrites at once: the cluster has other things to do."""
 
 ATTEMPTS: Final = 10
-"""How many times one object is tried if others change it at the same time."""
+"""How many times Kopf tries one object if other clients change it at the same time."""
 
 PASSES: Final = 5
 MAX_FAILURES: Final = 20
-"""It makes no sense to go on then: it is not about the objects, but e.g. about the webhook."""
+"""Kopf stops then: not the objects are the cause of so many failures, but e.g. the webhook."""
 
 
 class MigrationError(DefinitionError):
@@ -51,14 +51,14 @@ class MigrationError(DefinitionError):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What is to be known of an object to rewrite it."""
+    """The data of an object that its rewriting needs."""
 
     namespace: str | None
     name: str
     uid: str
     version: str
     managers: list[Obj] | None
-    """What its ``managedFields`` are to be; ``None`` if they are to remain as they are."""
+    """The new ``managedFields``; ``None`` if they must remain as they are."""
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
@@ -66,7 +66,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind as it is defined at the moment."""
+    """A kind with its definition of the moment."""
 
     definition: Obj
 
@@ -126,15 +126,15 @@ class Kind:
 
 @dataclass(slots=True)
 class Migration:
-    """What is to be done with a kind, and what has been done."""
+    """The plan of the migration of a kind, and its results."""
 
     kind: Kind
     records: Sequence[Record]
     migrator: ClusterMigrator | None
-    """Of the cluster, if its API is served."""
+    """The migrator of the cluster, if the cluster serves its API."""
 
     is_unfinished: bool = False
-    """Whether an earlier run has left a request to the cluster: it had no time to verify it."""
+    """Whether an earlier run has left a request to the cluster, with no time to verify it."""
 
     rewritten: int = 0
     renamed: int = 0
@@ -160,7 +160,7 @@ class Migration:
 
 
 async def plan_migration(client: Client, name: str, *, with_cluster: bool = True) -> Migration:
-    """See what is to be done with the kind with this name of the definition. Nothing is changed.
+    """Plan the migration of the kind with this name of the definition. Nothing is changed.
 
     Raises :class:`MigrationError` if there is no such definition, and :class:`APIError`.
     """
@@ -173,13 +173,13 @@ async def plan_migration(client: Client, name: str, *, with_cluster: bool = True
 
 
 async def migrate(client: Client, migration: Migration, patience: float, report: Report) -> None:
-    """Do it: rewrite the objects, and then drop the other versions from the definition.
+    """Rewrite the objects, and then drop the other versions from the definition.
 
     ``patience`` is how long (in seconds) the migrator of the cluster may show no progress.
-    Objects that are refused are in ``problems``; then, the versions are not dropped.
+    Refused objects are in ``problems``; then, Kopf does not drop the versions.
     Raises :class:`MigrationError` and :class:`APIError`.
     """
-    if migration.stale:  # before all: with such marks, the cluster cannot apply anything
+    if migration.stale:  # first: with such marks, the cluster cannot apply anything
         await _rewrite_all(client, migration, migration.stale)
     if migration.is_rewriting_needed and not migration.problems:
         await _rewrite_by_anyone(client, migration, patience, report)
@@ -206,7 +206,7 @@ async def _rewrite_by_anyone(
 
 
 async def _rewrite_until_clean(client: Client, migration: Migration, report: Report) -> None:
-    """Repeat until there is nothing to rewrite: only then it is known that nothing is left.
+    """Repeat until a pass finds no object to rewrite: only then, no older object is left.
 
     Some API servers can still write the older version for seconds after the definition is changed.
     """
@@ -244,10 +244,10 @@ async def _try_to_rewrite(client: Client, migration: Migration, record: Record) 
 
 
 async def _rewrite(client: Client, kind: Kind, record: Record) -> bool:
-    """Change nothing in the object: it is enough for the API server to store it anew.
+    """Patch the object with no changes: this is enough for the API server to store it anew.
 
     The API server does so only if the stored bytes differ, i.e. with another version in them.
-    The patch is only for the very state that we know, so a new state is by this patch alone.
+    The patch is only for the state that Kopf knows, so only this patch makes a new state.
     """
     url, uid = kind.locate(record), record.uid
     for _ in range(ATTEMPTS):
@@ -273,12 +273,12 @@ async def _rewrite(client: Client, kind: Kind, record: Record) -> bool:
         except APINotFoundError:
             return False
         if record.uid != uid:
-            return False  # it is created anew, so it is in the storage version
+            return False  # this is a new object, so it is in the storage version
     raise conflict
 
 
 async def _list(client: Client, kind: Kind) -> list[Record]:
-    """All the objects at once: while they are rewritten, the next pages would expire."""
+    """List all objects before their rewriting: meanwhile, the next pages would expire."""
     listing = list_stored(client, kind.definition, only_metadata=True)
     try:
         return [kind.record(obj) async for obj in listing]
@@ -288,7 +288,7 @@ async def _list(client: Client, kind: Kind) -> list[Record]:
 
 
 async def _drop_versions(client: Client, kind: Kind) -> None:
-    """Leave only the storage version in the status, unless it is another one by now."""
+    """Leave only the storage version in the status, unless the definition has changed by now."""
     url = CRDS.get_url(name=kind.name)
     for _ in range(ATTEMPTS):
         now = Kind(await _read(client, kind.name))
@@ -326,7 +326,7 @@ async def _has_request(migrator: ClusterMigrator) -> bool:
 
 
 async def _forget(migrator: ClusterMigrator) -> None:
-    """The migration is over anyway: what remains is only seen, and does nothing."""
+    """Remove the request. A failure is harmless: after the migration, the request does nothing."""
     try:
         await migrator.forget()
     except APIError:

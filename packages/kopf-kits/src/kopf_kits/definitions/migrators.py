@@ -1,7 +1,7 @@
 """The migrator of the cluster itself: ``StorageVersionMigration`` objects, and their executor.
 
-The API server accepts such objects even if there is no executor: the controller is switched on
-apart from the API. So, only the progress in the status is trusted.
+The API server accepts such objects even if there is no executor: users enable the controller
+apart from the API. So Kopf trusts only the progress in the status.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Obj = dict[str, Any]
 
 GROUP: Final = "storagemigration.k8s.io"
 VERSIONS: Final = ("v1", "v1beta1")
-"""Those with the same fields. The earlier ``v1alpha1`` was rarely served, and had others."""
+"""The versions with the same fields. The rare ``v1alpha1`` had other fields."""
 
 DEFINITION: Final = "kopf.zalando.org/definition"
 """The annotation with the state of the definition that the migration was requested for."""
@@ -60,18 +60,18 @@ class ClusterMigrator:
             return str(e)
 
     async def forget(self) -> None:
-        """Remove the object. It is only a request: what is migrated remains so."""
+        """Remove the object. It is only a request: migrated objects remain migrated."""
         try:
             await self._client.delete(self._url)
         except APINotFoundError:
             pass
 
     def _is_current(self, found: Obj) -> bool:
-        """Whether it is for the definition as it is now, e.g. with the same storage version."""
+        """Whether the request is for the current definition, e.g. with the same storage version."""
         return (found["metadata"].get("annotations") or {}).get(DEFINITION) == self._mark
 
     async def _start(self) -> None:
-        """Continue what an earlier run has asked for, unless it is over: it was for other times."""
+        """Continue an earlier request, unless it is over, or is for another definition."""
         found = await self.get()
         is_over = found is not None and (_is(found, "Succeeded") or _is(found, "Failed"))
         if found is not None and not is_over and self._is_current(found):
@@ -85,7 +85,7 @@ class ClusterMigrator:
         try:
             await self._client.post(self._root, body)
         except APIConflictError:
-            pass  # by the same request, whose reply was lost, or by another run
+            pass  # of the same request, whose reply was lost, or of another run
 
     async def _wait(self, patience: float) -> str | None:
         loop = asyncio.get_running_loop()
@@ -103,14 +103,14 @@ class ClusterMigrator:
                 return _explain(found, "Failed")
             is_late = loop.time() >= deadline
             if _is(found, "Succeeded") and (is_late or not _is(found, "Running")):
-                return None  # the definition gets its own marks when it is not running anymore
+                return None  # the definition gets its own marks after the end of the run
             if is_late:
                 return f"there is no progress for {patience:g} seconds"
             await asyncio.sleep(POLLING)
 
 
 async def find_migrator(client: Client, definition: Obj) -> ClusterMigrator | None:
-    """The migrator of the cluster, if its API is served. Nothing says if anybody executes it."""
+    """The migrator of the cluster, if its API is served. The API does not tell of an executor."""
     try:
         found = await client.get(f"/apis/{GROUP}")
     except APIError:

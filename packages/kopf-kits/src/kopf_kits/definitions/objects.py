@@ -16,9 +16,9 @@ Obj = Mapping[str, Any]
 
 
 class Judge:
-    """Tells what a definition has against objects, each in its version, or in the stored one.
+    """Finds problems of objects with a definition, in their own versions, or in the stored one.
 
-    If no webhook converts the objects, they are judged in all other versions, too.
+    If no webhook converts the objects, it checks them in all other versions, too.
     """
 
     def __init__(self, definition: Obj, *, is_converted: bool) -> None:
@@ -33,7 +33,7 @@ class Judge:
         self._stored = next(v["name"] for v in definition["spec"]["versions"] if v["storage"])
 
     def judge(self, obj: dict[str, Any]) -> list[Change]:
-        """What is wrong with the object. What cannot be told here, is not wrong."""
+        """The problems of the object. Rules that Kopf cannot evaluate here are no problems."""
         metadata = obj["metadata"]
         name = "/".join(filter(None, [metadata.get("namespace"), metadata["name"]]))
         return [Change(f"{self.kind} {name}", text) for text in self._find(obj)]
@@ -50,9 +50,9 @@ class Judge:
 
 
 async def find_misfits(old: Obj, new: Obj, objects: AsyncIterator[dict[str, Any]]) -> list[Change]:
-    """What the new definition has against the objects, and the old one has not.
+    """The problems of the objects with the new definition, but not with the old one.
 
-    The objects are not even read if the schemas are the same.
+    Kopf does not even read the objects if the schemas are the same.
     """
     before = Judge(old, is_converted=is_converted(old))
     after = Judge(new, is_converted=is_converted(old, new))
@@ -75,7 +75,7 @@ def _find_problems(node: Node, obj: dict[str, Any]) -> list[str]:
 
 
 def _name_clients(obj: Obj, path: str) -> str:
-    """Who has set the field: the clients by their names, as the API server knows them."""
+    """The names of the clients that have set the field, as the API server knows them."""
     names = [part for part in re.split(r"[.\[\]]+", path) if part]
     clients = {
         str(entry.get("manager"))
@@ -86,9 +86,9 @@ def _name_clients(obj: Obj, path: str) -> str:
 
 
 def _manages(fields: Obj, names: Sequence[str]) -> bool:
-    """Whether the client has set the field, what it is in as a whole, or a part of it."""
+    """Whether the client has set the field, a part of the field, or a parent as a whole."""
     for name in names:
-        if name.isdecimal():  # items of lists are not known by their indices
+        if name.isdecimal():  # managers have items of lists with no indices
             return True
         if f"f:{name}" not in fields:
             return False

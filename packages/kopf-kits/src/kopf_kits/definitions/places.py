@@ -1,4 +1,4 @@
-"""Where in a model we are: for the messages, and to see what contains itself."""
+"""A place in a model: for the messages, and to find types that contain themselves."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kopf_kits.definitions.errors import SchemaError
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Dialect:
-    """How values are written in JSON by those who make instances of models."""
+    """How the library of the models writes values in JSON."""
 
     pydantic: bool = False
     """Whether durations are as in ISO 8601, e.g. ``PT1H``, instead of ``1h``."""
@@ -35,7 +35,7 @@ class Place:
         return dataclasses.replace(self, path=f"{self.path}{mark}")
 
     def inside(self, type_: Any, dialect: Dialect | None) -> Place:
-        """Go into a structure. Raises :class:`SchemaError` if we are in such a one already."""
+        """Go into a structure. Raises :class:`SchemaError` if the place is in it already."""
         if type_ in self.parents:
             raise self.error(
                 f"{show(type_)} contains itself, and there are no recursive schemas in "

@@ -17,7 +17,7 @@ from kopf_kits.definitions.places import Place
 
 
 def make_plain(value: Any, schema: Mapping[str, Any], place: Place) -> Any:
-    """The value in JSON, as the schema wants it. Raises :class:`SchemaError` if it cannot be."""
+    """The value in JSON, as the schema wants it. Raises :class:`SchemaError` for no JSON."""
     if isinstance(value, float) and not math.isfinite(value):
         raise SchemaError(f"{place}: the default {value} is no JSON; use None, or no default.")
     if value is None or isinstance(value, bool | int | float | str):

@@ -30,14 +30,14 @@ _UNIONS: Final = (typing.Union, types.UnionType)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FieldDefault:
-    """A field with a default that is made of the object."""
+    """A field with a default that an expression makes of the object."""
 
     path: tuple[str, ...]
     expression: str
 
     @property
     def condition(self) -> str:
-        """The expression for that the field is absent, and all what it is in is there."""
+        """The condition that the field is absent, but all its parents are present."""
         names = ["object", *(escape(name) for name in self.path)]
         parents = [f"has({'.'.join(names[:size])})" for size in range(2, len(names))]
         return " && ".join([*parents, f"!has({'.'.join(names)})"])
@@ -46,7 +46,7 @@ class FieldDefault:
 def make_policies(models: Iterable[type]) -> dict[str, list[Obj]]:
     """The manifests of the policies and of their bindings, by the names of the definitions.
 
-    Raises :class:`SchemaError` if a default is where it cannot be set.
+    Raises :class:`SchemaError` if a default is where policies cannot set it.
     """
     found: dict[str, list[Obj]] = {}
     for model in models:
@@ -57,7 +57,7 @@ def make_policies(models: Iterable[type]) -> dict[str, list[Obj]]:
 
 
 def find_defaults(model: type) -> list[FieldDefault]:
-    """The fields of the model, and of what is in it, whose defaults are made of the object."""
+    """The fields of the model and of its inner models with defaults made of the object."""
     return list(_walk(model, model, (), ()))
 
 
@@ -140,7 +140,7 @@ def _match(definition: Definition, operations: Iterable[str]) -> Obj:
 def _walk(
     root: type, type_: Any, path: tuple[str, ...], parents: tuple[type, ...]
 ) -> Iterator[FieldDefault]:
-    """Go through the types as they are nested; into those which contain themselves, only once."""
+    """Go through the nested types; into a type that contains itself, only once."""
     type_, _ = unwrap(type_)
     origin = typing.get_origin(type_)
     if is_model(origin or type_):

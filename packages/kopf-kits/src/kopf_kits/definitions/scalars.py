@@ -68,7 +68,7 @@ _PYDANTIC: Final[dict[str, Schema]] = {
 
 
 def make_scalar(type_: Any, markers: Iterable[Any], place: Place) -> Schema | None:
-    """The schema of a type, or of what it is derived from; none if it is not that simple."""
+    """The schema of a type, or of its base type; ``None`` if the type is not that simple."""
     if not isinstance(type_, type):
         return None
     if issubclass(type_, enum.Enum):
@@ -86,14 +86,14 @@ def make_scalar(type_: Any, markers: Iterable[Any], place: Place) -> Schema | No
 
 
 def has_go_notation(markers: Iterable[Any], place: Place) -> bool:
-    """Whether a duration is written as in Go; it is so everywhere but in pydantic."""
+    """Whether a duration is written as in Go: always, except in pydantic without a marker."""
     return not place.dialect.pydantic or any(
         isinstance(marker, DurationMarker) for marker in markers
     )
 
 
 def make_enum(values: Iterable[Any], place: Place) -> Schema:
-    """The schema of a few values, all of the same type, but possibly of ``null``."""
+    """The schema of a few values, all of the same type, except ``null``."""
     plain = [value.value if isinstance(value, enum.Enum) else value for value in values]
     listed = list(dict.fromkeys(plain))
     types = {type(value) for value in listed if value is not None}

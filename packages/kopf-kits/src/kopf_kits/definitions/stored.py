@@ -12,12 +12,12 @@ Obj = dict[str, Any]
 
 CHUNK: Final = "500"
 METADATA: Final = (
-    "application/json;as={};g=meta.k8s.io;v=v1,application/json"  # the latter, if not supported
+    "application/json;as={};g=meta.k8s.io;v=v1,application/json"  # plain JSON if not supported
 )
 
 
 def get_url(definition: Obj) -> str | None:
-    """Where the objects are, in the version that they are stored in; or in any served one."""
+    """The URL of the group in the storage version, or else in a served one; or ``None``."""
     spec = definition["spec"]
     served = [v["name"] for v in spec["versions"] if v.get("served")]
     stored = [v["name"] for v in spec["versions"] if v.get("storage") and v.get("served")]
@@ -29,10 +29,10 @@ def get_url(definition: Obj) -> str | None:
 async def list_stored(
     client: Client, definition: Obj, *, only_metadata: bool = False
 ) -> AsyncIterator[Obj]:
-    """All the objects, page by page. There are none to be seen if no version is served.
+    """All the objects, page by page. Without a served version, there are no objects to see.
 
-    If a page has expired, the rest is listed as it is by then: it still has all objects that were
-    there all the time. For a big kind, starting again would end in the same way.
+    If a page has expired, the rest is listed in its newer state: it still has all objects that
+    existed all the time. For a big kind, starting again would end in the same way.
 
     Raises :class:`APIError`, e.g. if the kind is not served yet, or if the conversions fail.
     """
@@ -53,7 +53,7 @@ async def list_stored(
         match page:
             case {"items": [*items], "metadata": {**metadata}}:
                 pass
-            case _:  # not to be taken for an empty list
+            case _:  # it must not look like an empty list
                 raise APIResponseError(f"there is no list of objects in the response of {url}")
         for item in items:
             yield item

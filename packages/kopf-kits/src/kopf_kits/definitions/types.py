@@ -60,7 +60,8 @@ def make_schema(
 def _allow_null(schema: Schema, *, is_default: bool) -> None:
     """For the API, ``null`` is never one of a few values, even if it is listed among them.
 
-    It is dropped where it is not allowed, so it is not needed if it means the same as no value.
+    The API drops ``null`` where the schema does not allow it. If ``null`` means the same as
+    no value, the schema does not need to allow it.
     """
     if is_default:
         del schema["nullable"]
@@ -92,7 +93,7 @@ def _make_embedded(type_: Any, place: Place) -> Schema:
 
 
 def _get_items(name: str) -> Schema:
-    """What else there must be with the type: otherwise, all would be removed by the API."""
+    """The keywords that the type needs: without them, the API would remove all the content."""
     preserved: Schema = {PRESERVE: True}
     return {"array": {"items": preserved}, "object": preserved}.get(name, {})
 
@@ -212,17 +213,17 @@ def _make_property(field: ModelField, place: Place) -> Schema:
 
 
 def _add_kept_rules(schema: Schema, field: ModelField) -> None:
-    """What is immutable, cannot be removed either; it is seen only from above."""
+    """Forbid to remove immutable fields: only the rules of the parent can see a removal."""
     for marker in field.markers:
         if isinstance(marker, known.Immutable) and not field.required:
             add_rule(schema, make_kept_rule(field.name, marker.message))
 
 
 def make_root(cls: type, rules: Iterable[known.Rule] = ()) -> Schema:
-    """The schema of whole objects: with the usual fields, whatever the model says of them."""
+    """The schema of whole objects: the usual fields replace the same fields of the model."""
     try:
         schema = make_structure(cls, Place(cls.__name__))
-    except RecursionError:  # by names of types that refer to themselves, or by their parameters
+    except RecursionError:  # of type aliases that refer to themselves, or of their parameters
         raise SchemaError(
             f"{cls.__name__}: a type in it contains itself, and there are no recursive schemas in "
             "Kubernetes; mark the field with kopf.schema.Schemaless()."

@@ -69,9 +69,9 @@ def _get_limits(schema: Schema) -> Schema:
 
 
 def merge_variants(variants: Sequence[Variant], chosen: Any, place: Place) -> Schema:
-    """The schema of several models: all their fields, and what each of them wants of these.
+    """The schema of several models: all their fields, and the requirements of each model.
 
-    Raises :class:`SchemaError` if they cannot be told from each other.
+    Raises :class:`SchemaError` if no field tells the models from each other.
     """
     key = chosen if isinstance(chosen, str) else _find_discriminator(variants)
     tags = [v.properties.get(key or "", {}).get("enum") or () for v in variants]
@@ -108,7 +108,7 @@ def _find_discriminator(variants: Sequence[Variant]) -> str | None:
 
 
 def _merge_property(name: str, variants: Sequence[Variant], place: Place) -> Schema:
-    """What the variants agree on. What only some of them say, is not for objects of others."""
+    """The keywords that all variants agree on: other ones are not for objects of all variants."""
     found = [variant.properties[name] for variant in variants if name in variant.properties]
     structures = [_get_structure(schema) for schema in found]
     if any(structure != structures[0] for structure in structures):
@@ -130,7 +130,7 @@ def _get_structure(schema: Schema) -> Schema:
 def _make_branch(
     variant: Variant, key: str, names: Sequence[str], merged: dict[str, Schema]
 ) -> Schema:
-    """What is special in the variant; types and texts are not allowed here by the API."""
+    """The keywords of this variant only; the API allows neither types nor texts here."""
     own: dict[str, Schema] = {key: {"enum": variant.properties[key]["enum"]}}
     for name, schema in variant.properties.items():
         limits = _get_limits(schema)
@@ -145,7 +145,7 @@ def _make_branch(
 
 
 def _make_rules(variant: Variant, key: str) -> Iterator[Schema]:
-    """The rules of the variant, for those which are of that variant."""
+    """The rules of the variant, applied only to its objects."""
     tags = ", ".join(json.dumps(value) for value in variant.properties[key]["enum"])
     for rule in variant.schema.get(RULES) or ():
         yield {**rule, "rule": f"!(self.{escape(key)} in [{tags}]) || ({rule['rule']})"}

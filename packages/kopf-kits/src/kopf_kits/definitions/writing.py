@@ -22,7 +22,7 @@ def dump(objects: Iterable[Any]) -> str:
 
 
 class Quoting(yaml.SafeDumper):
-    """Quotes also those texts that other readers, such as kubectl, take for something else."""
+    """Quotes also the texts that other readers, such as kubectl, take for something else."""
 
 
 Quoting.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("[yYnN]$"), [*"yYnN"])
@@ -35,7 +35,7 @@ Quoting.add_implicit_resolver("tag:yaml.org,2002:int", re.compile("[-+]?0[oO][0-
 
 
 class _Dumper(Quoting):
-    """Writes texts of several lines as they are, and repeats what is the same."""
+    """Writes texts of several lines as they are, and repeats equal objects instead of aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True

@@ -1,4 +1,4 @@
-"""Demands: the rights for what is done besides the handling of what is declared."""
+"""Demands: the rights for the work besides the handling of the declared kinds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .usage import Usage
 
 
 class Demand(NamedTuple):
-    """One right, whether it is in the namespaces of the operator, and what it is for."""
+    """One right, its purpose, and whether it is in the namespaces of the operator."""
 
     right: Right
     namespaced: bool
@@ -29,14 +29,14 @@ class Demand(NamedTuple):
 
 
 def list_used(usage: Usage) -> Iterator[Demand]:
-    """What handlers have requested by themselves."""
+    """The rights for the own requests of handlers."""
     for (right, namespaced), users in sorted(usage.used.items()):
         for user in sorted(users):
             yield Demand(right, namespaced, f"{user} uses them")
 
 
 def list_served(server: object, namespace: str) -> Iterator[Demand]:
-    """What the server of webhooks needs for its certificate; by default, in this namespace."""
+    """The rights of the webhook server for its certificate; by default, in this namespace."""
     if isinstance(server, WebhookServiceServer) and server.folder is None:
         place = server.namespace or namespace
         for verb, name in (("get", server.secret), ("update", server.secret), ("create", "")):
@@ -45,7 +45,7 @@ def list_served(server: object, namespace: str) -> Iterator[Demand]:
 
 
 def list_kubeconfigs(sources: Iterable[KubeconfigSecrets], namespace: str) -> Iterator[Demand]:
-    """What is needed to read the kubeconfigs of clusters; by default, in this namespace."""
+    """The rights to read the kubeconfigs of clusters; by default, in this namespace."""
     for place in sorted({source.namespace or namespace for source in sources}):
         for verb in ("list", "watch"):
             right = Right(SECRETS.group, SECRETS.plural, verb)
@@ -53,9 +53,9 @@ def list_kubeconfigs(sources: Iterable[KubeconfigSecrets], namespace: str) -> It
 
 
 def list_applied(models: Iterable[type]) -> Iterator[Demand]:
-    """What the operator needs to apply the definitions of the models, and their policies.
+    """The rights of the operator to apply the definitions of the models, and their policies.
 
-    The stored objects are listed when a definition changes: it can break them.
+    The operator lists the stored objects when a definition changes: the change can break them.
     """
     definitions = {d.name: d for model in models if (d := definition_of(model)) is not None}
     if definitions:
@@ -73,7 +73,7 @@ def list_applied(models: Iterable[type]) -> Iterator[Demand]:
 
 
 def add_demands(needs: Needs, demands: Iterable[Demand], scopes: Collection[str | None]) -> Needs:
-    """The same needs and all these demands."""
+    """The needs together with all these demands."""
     result = {place: {right: [*why] for right, why in its.items()} for place, its in needs.items()}
     for right, namespaced, purpose, place in demands:
         for scope in [place] if place is not None else scopes if namespaced else [None]:

@@ -21,21 +21,21 @@ PRESUMED = (
 
 
 class UnknownKindsError(Exception):
-    """It is not known what some of the selectors mean; the message says which, and what to do."""
+    """The kinds of some selectors are not known; the message names them, and says what to do."""
 
     expected = True
 
 
 @dataclass(frozen=True)
 class KnownKinds:
-    """All kinds that are known, and what is only presumed of some of them."""
+    """The kinds of the handlers, and the kinds among them with presumed properties."""
 
     resources: Collection[Resource]
     presumed: Collection[Resource]
 
     @property
     def remarks(self) -> Collection[str]:
-        """What people must know of what is presumed."""
+        """The remarks for people on the presumed properties."""
         unsure = sorted(kind.name for kind in self.presumed if kind.plural != "*")
         return [PRESUMED.format(", ".join(unsure))] if unsure else []
 
@@ -43,10 +43,10 @@ class KnownKinds:
 def choose_kinds(
     known: Collection[Resource], options: OperatorOptions, *, is_all: bool = False
 ) -> KnownKinds:
-    """Choose those of the known kinds that are meant by the handlers.
+    """Choose the known kinds that the handlers mean.
 
-    Besides, those that are not known, but are named in full: by their groups and plural names.
-    If it is not known that there are no others (``is_all``), everything is any kind.
+    Unknown kinds are chosen, too, if their names are full: with the groups and plural names.
+    Unless the known kinds are all kinds (``is_all``), everything is any kind.
 
     Raises :class:`UnknownKindsError` if some of the selectors say too little.
     """
@@ -75,7 +75,7 @@ def choose_kinds(
 
 
 def _list_peerings(known: Collection[Resource], options: OperatorOptions) -> Iterator[Resource]:
-    """The peering is used if it is there; so, it is certainly needed only if it is mandatory."""
+    """Operators use a peering if it is there; so they need it for sure only if it is mandatory."""
     if options.settings.peering.mandatory:
         for kind in (CLUSTER_PEERINGS, NAMESPACED_PEERINGS):
             if kind not in known:
@@ -98,7 +98,7 @@ def _presume(selector: Selector, plural: str) -> Resource:
 
 
 def _show(selector: Selector, registry: OperatorRegistry) -> str:
-    """The selector as in the code, with those who use it."""
+    """The selector as in the code, with the handlers that use it."""
     values = {f.name: getattr(selector, f.name) for f in dataclasses.fields(selector)}
     named = {key: val for key, val in values.items() if val is not None}
     text = ", ".join(

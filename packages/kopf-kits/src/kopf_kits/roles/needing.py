@@ -26,7 +26,7 @@ PATTERNS = (
 
 
 class Findings(NamedTuple):
-    """What is needed, and what is only presumed of that."""
+    """The needs of the operator, and the remarks on its presumed needs."""
 
     needs: Needs
     remarks: Collection[str]
@@ -37,9 +37,9 @@ async def find_needs(
     definitions: Iterable[Mapping[str, Any]],
     demands: Iterable[Demand],
 ) -> Findings:
-    """What is needed, as far as it is known without a cluster; and what is demanded besides.
+    """The needs as far as they are known without a cluster, together with the demands.
 
-    Raises :class:`UnknownKindsError` if that is too little.
+    Raises :class:`UnknownKindsError` if too little is known.
     """
     kinds = choose_kinds(await list_kinds(definitions), operator)
     exact = {*select_specific_namespaces(operator.patterns)}
@@ -52,7 +52,7 @@ async def find_needs(
 async def ask_needs(
     client: Client, operator: OperatorOptions, demands: Iterable[Demand]
 ) -> Findings:
-    """The same with the kinds and the namespaces of the cluster."""
+    """The needs by the kinds and the namespaces of the cluster, together with the demands."""
     kinds = choose_kinds((await scan(client)).resources, operator, is_all=True)
     exact: Collection[str | None] = {*select_specific_namespaces(operator.patterns)}
     if operator.is_clusterwide:
@@ -64,7 +64,7 @@ async def ask_needs(
 
 
 async def verify(client: Client, needs: Needs, account: Account | None) -> list[str]:
-    """What is missing, and why it is needed, line by line.
+    """The missing rights and their purposes, line by line.
 
     Raises :class:`APIError` if the cluster does not say whether anything is missing.
     """

@@ -31,13 +31,13 @@ class Used(NamedTuple):
 
 @dataclass
 class Usage:
-    """What the handlers have requested through ``kopf.api``: rights, and who has used them."""
+    """The rights that handlers have used through ``kopf.api``, with the names of the handlers."""
 
     used: dict[Used, set[str]] = field(default_factory=dict)
 
     def note(self, method: str, url: str, content_type: str, user: str) -> None:
-        """Remember a request; those that are not about objects need no rights."""
-        from kopf_kits.sandbox.http.routing import parse  # not for the command line
+        """Remember a request; requests that are not about objects need no rights."""
+        from kopf_kits.sandbox.http.routing import parse  # the command line does not need it
 
         target = parse(url.partition("?")[0])
         if target is None or not target.plural:
@@ -53,7 +53,7 @@ class Usage:
             self.used.setdefault(one, set()).add(user)
 
     def add(self, other: Usage) -> None:
-        """Remember also what is in the other one."""
+        """Remember also the rights of the other usage."""
         for one, users in other.used.items():
             self.used.setdefault(one, set()).update(users)
 
@@ -95,7 +95,7 @@ class Usage:
 
 
 def load_usage(path: pathlib.Path) -> Usage:
-    """Read what the tests have written. Raises :class:`UsageFileError`."""
+    """Read the file that the tests have written. Raises :class:`UsageFileError`."""
     try:
         items: Iterable[Mapping[str, Any]] = json.loads(path.read_text("utf-8"))["used"]
         return Usage(
@@ -114,7 +114,7 @@ def load_usage(path: pathlib.Path) -> Usage:
 
 
 def merge_usages(paths: Collection[pathlib.Path]) -> Usage:
-    """What is in all of these files."""
+    """The usage from all of these files."""
     merged = Usage()
     for path in paths:
         merged.add(load_usage(path))

@@ -1,4 +1,4 @@
-"""Writing: the needs of an operator as manifests of roles, with what each of the rules is for."""
+"""Writing: the needs of an operator as manifests of roles, with the purpose of each rule."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kopf_core.reactor.life.needs import Needs
 API = "rbac.authorization.k8s.io"
 WIDTH = 100
 MAX_PURPOSES = 6
-"""How many handlers are named for one rule."""
+"""How many handlers the comment of one rule names."""
 
 _PLAIN = re.compile(r"[A-Za-z][-A-Za-z0-9./]*")
 _WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
-"""Those that mean something else in YAML if they are not quoted."""
+"""The words that mean something else in YAML if they are not quoted."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def _write_binding(name: str, place: str | None, account: Account) -> Iterator[s
 
 
 def describe(purposes: Collection[str]) -> str:
-    """What a right is for, in one sentence."""
+    """The purposes of a right in one sentence."""
     shown = [*purposes][:MAX_PURPOSES]
     more = len(purposes) - len(shown)
     return ", ".join(shown) + (f", and {more} more" if more else "") + "."

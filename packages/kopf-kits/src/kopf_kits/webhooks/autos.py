@@ -1,4 +1,4 @@
-"""A server or a tunnel by the kind of the cluster, where it can be guessed."""
+"""A server or a tunnel by the kind of the cluster, if Kopf can guess this kind."""
 
 import logging
 from collections.abc import AsyncGenerator

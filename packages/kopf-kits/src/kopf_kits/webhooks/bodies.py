@@ -1,4 +1,4 @@
-"""Bodies of requests, as far as they are read: with limits for each of them, and for all."""
+"""Bodies of requests while they come: with limits for each body, and for all bodies."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ MAX_BODY = 8 * 1024 * 1024
 """The longest body in bytes: an API server has objects of 3 MiB at most, and sends two of them."""
 
 MAX_HELD = 16 * MAX_BODY
-"""How many bytes of all bodies are in memory at once; beyond that, callers have to come later."""
+"""How many bytes of all bodies are in memory at once; beyond that, callers must retry later."""
 
 BODY_TIMEOUT = 30.0
 """How long (in seconds) a body can be on its way: no API server waits for a webhook longer."""
@@ -30,7 +30,7 @@ class Refusal(ReviewError):
 
 @dataclass(slots=True, eq=False)
 class _Body:
-    """One body: as much of it as is read so far."""
+    """One body: the part of it that has come so far."""
 
     data: bytearray
     deadline: asyncio.Timeout
@@ -38,7 +38,7 @@ class _Body:
 
 
 class Bodies:
-    """Reads bodies. They take memory while they come, and while they are in work."""
+    """Reads bodies. They take memory while they come, and while handlers work on them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class Bodies:
     async def receive(self, request: web.BaseRequest) -> AsyncIterator[bytes]:
         """Read the body, and hold it until the end of the block.
 
-        Raises :class:`Refusal` if it is broken, too long, or too slow, or if there are too many.
+        Raises :class:`Refusal` if it is broken, too long, or too slow, or if bodies are too many.
         """
         body = _Body(bytearray(), asyncio.timeout(BODY_TIMEOUT))
         try:
@@ -88,7 +88,7 @@ class Bodies:
     def _make_room(self, body: _Body) -> None:
         """Let the longest of the unfinished bodies give way: nothing is lost with it.
 
-        So, those who send much and never finish, cannot stop those who send a little at once.
+        So, clients that send much and never finish cannot stop clients that send a little at once.
         """
         longest = max(self._coming, key=lambda other: len(other.data), default=body)
         if len(longest.data) <= len(body.data):

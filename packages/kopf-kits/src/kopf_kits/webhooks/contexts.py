@@ -10,8 +10,8 @@ from kopf_cogs.structs.reviews import WebhookClientConfig, WebhookFn
 class WebhookContextManager:
     """A callable server or tunnel, which is also a context manager, though it can do without.
 
-    Generators are closed when they are forgotten, which can be late or never.
-    So, all those that were given out are closed when the context is exited.
+    Python closes forgotten generators late or never. So, the exit from the context closes
+    all its generators.
     """
 
     def __init__(self) -> None:

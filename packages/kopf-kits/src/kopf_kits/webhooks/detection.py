@@ -1,4 +1,4 @@
-"""Guessing in which cluster we are, and how it knows the machine that it runs on."""
+"""Guessing the kind of the cluster, and the name by which it knows this machine."""
 
 import logging
 from typing import Any
@@ -13,7 +13,7 @@ logger = logging.getLogger("kopf._kits.webhooks")
 
 
 def get_client() -> Client | None:
-    """The connection of the operator that runs the server; there is none outside of operators."""
+    """The connection of the operator that runs the server; ``None`` outside of operators."""
     operator = operator_var.get(None)
     return None if operator is None else operator.client
 
@@ -43,7 +43,7 @@ async def _ask(client: Client, url: str) -> Any:
 
 
 def recognise(version: Any, nodes: Any) -> str | None:
-    """Decide by the version of the server, and by its first node, whatever is known of them."""
+    """Decide by the version of the server, and by its first node, if they are known."""
     metadata = [item.get("metadata", {}) for item in (nodes or {}).get("items") or []]
     names = {str(meta.get("name", "")) for meta in metadata}
     labels = {label for meta in metadata for label in meta.get("labels") or {}}

@@ -14,14 +14,14 @@ from kopf_kits.webhooks.bodies import MAX_BODY, Bodies, Refusal
 
 logger = logging.getLogger("kopf._kits.webhooks")
 
-# The second one is what curl sends by default. Those with no type at all are taken for JSON.
+# The second type is the default of curl. Bodies with no type at all are taken for JSON.
 CONTENT_TYPES = frozenset({"application/json", "application/x-www-form-urlencoded"})
 
 
 class ReviewEndpoint:
     """All URLs under one path: the rest of the URL's path is the id of the webhook.
 
-    Whatever comes in a request, the response is 4xx with one line of text, and never an exception.
+    Any bad request gets a 4xx response with one line of text, and never an exception.
     """
 
     def __init__(self, fn: WebhookFn, path: str | None = None) -> None:
@@ -44,7 +44,7 @@ class ReviewEndpoint:
             logger.debug(f"A request to the webhooks is refused: {e}")
             response = web.Response(status=e.status, text=f"{e}\n")
             response.headers.update(getattr(e, "headers", None) or {})
-            response.force_close()  # instead of reading the rest; and of waiting for more of that
+            response.force_close()  # it neither reads the rest of the body nor waits for it
             return response
         except Exception as e:
             logger.error(f"A review could not be answered: {type(e).__name__}: {e}")
@@ -71,9 +71,9 @@ def make_root(path: str | None) -> str:
 
 @functools.lru_cache(maxsize=100)
 def parse_webhook(raw_path: str, root: str) -> str | None:
-    """Get the id of the webhook, if there is one, from what is in the request's first line.
+    """Get the id of the webhook, if there is one, from the path in the request's first line.
 
-    Raises :class:`Refusal` if this is not under our path, or tries to get out of it.
+    Raises :class:`Refusal` if the path is not under our path, or tries to get out of ours.
     """
     path = raw_path.partition("?")[0]
     rest = path.removeprefix(root)
@@ -89,7 +89,7 @@ def parse_webhook(raw_path: str, root: str) -> str | None:
 
 
 def check_headers(request: web.BaseRequest) -> None:
-    """Raise :class:`Refusal` if the body need not even be read."""
+    """Raise :class:`Refusal` if the headers are enough to refuse the request."""
     if request.method != "POST":
         raise Refusal(405, "Only POST is served here.", {"Allow": "POST"})
     if "Content-Type" in request.headers and request.content_type not in CONTENT_TYPES:

@@ -34,24 +34,24 @@ class Material:
     certificate: bytes
     key: bytes = dataclasses.field(repr=False)
     password: str | None = dataclasses.field(default=None, repr=False)
-    """Of the key, if it is encrypted. What was not read from files must be encrypted."""
+    """The password of the key, if it is encrypted. Keys that are not from files must be."""
 
     bundle: bytes | None = None
-    """What the clients have to trust; ``None`` if they do already."""
+    """The certificates that the clients have to trust; ``None`` if they do already."""
 
     files: tuple[Path, Path | None] | None = None
-    """Where it was read from, if so."""
+    """The files that it was read from, if any."""
 
 
 class Provider(Protocol):
-    """Where the material comes from: it is asked now and then, and gives the same or another."""
+    """The source of the material: at each call, it gives the same material or another one."""
 
     async def fetch(self) -> Material: ...
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Identity:
-    """What a server uses right now."""
+    """The context that a server uses, and the certificates that clients have to trust."""
 
     context: ssl.SSLContext
     bundle: bytes | None
@@ -59,7 +59,7 @@ class Identity:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ClientTrust:
-    """Which certificates of clients are accepted, and whether they are needed at all."""
+    """The accepted certificates of clients, and whether clients need certificates at all."""
 
     mode: ssl.VerifyMode | None = None
     cafile: Path | None = None
@@ -71,7 +71,7 @@ class ClientTrust:
         return None if self.cafile is None else pathlib.Path(self.cafile).read_bytes()
 
     def apply(self, context: ssl.SSLContext) -> None:
-        """Make the context verify the clients if asked for; optionally, if not told how."""
+        """Make the context verify the clients if asked for; with no mode, it is optional."""
         if self.cafile or self.capath or self.cadata:
             cadata = self.cadata
             if isinstance(cadata, bytes) and b"-----BEGIN" in cadata:
@@ -144,10 +144,10 @@ class GeneratedProvider:
 
 
 class IdentityKeeper:
-    """Makes contexts for TLS of what a provider gives, and again when it gives something else.
+    """Makes contexts for TLS of the material of a provider, and again when the material changes.
 
-    What cannot be used is complained of once, and is tried again every time: files are often
-    replaced one by one, and do not match for a while. The server keeps using what it had.
+    It complains of unusable material once, and tries it again every time: users often replace
+    files one by one, and the files do not match for a while. The server keeps its old identity.
     """
 
     def __init__(
@@ -228,7 +228,7 @@ def install(material: Material, context: ssl.SSLContext) -> None:
     if material.files is not None:
         context.load_cert_chain(*material.files, password=password)
         return
-    # There is no way to load them but from files. The key is encrypted: if the file survives
+    # Python can load them only from files. The key is encrypted: if the file survives
     # a crash, it is of no use, as the password was in memory only.
     with tempfile.TemporaryDirectory(prefix="kopf-webhooks-") as folder:
         path = pathlib.Path(folder) / "pair.pem"
@@ -238,12 +238,12 @@ def install(material: Material, context: ssl.SSLContext) -> None:
 
 
 def _ask_nobody() -> str:
-    """The default is to ask for a password at the terminal, and to wait."""
+    """Fail: by default, OpenSSL would ask for a password at the terminal, and wait."""
     raise CertificateError("the private key is encrypted, and there is no password for it")
 
 
 def find_problem(context: ssl.SSLContext, trusted: bytes) -> str | None:
-    """Why a client that trusts these certificates would refuse the server; ``None`` if not.
+    """Why a client that trusts these certificates would refuse the server; ``None`` if it accepts.
 
     E.g., if the certificate has expired, or is of another authority. Hostnames are not checked.
     A client and a server shake hands in memory: so, no other libraries are needed.
@@ -275,7 +275,7 @@ def extract_certificates(data: bytes) -> bytes | None:
 
 
 def merge_bundles(*bundles: bytes | None) -> bytes | None:
-    """One bundle with the certificates of all, each only once."""
+    """One bundle with the certificates of all bundles, each only once."""
     blocks = dict.fromkeys(block for data in bundles if data for block in _iter_blocks(data))
     return b"".join(block + b"\n" for block in blocks) or None
 

@@ -35,10 +35,10 @@ from .listeners import WebhookServerError, open_socket
 logger = logging.getLogger("kopf._kits.webhooks")
 
 SETTLING = 5.0
-"""How long (in seconds) the API servers have to notice what new certificates they have to trust."""
+"""How long (in seconds) the API servers have to notice the new certificates to trust."""
 
 ANY_ADDRESSES = {None: "localhost", "": "localhost", "0.0.0.0": "127.0.0.1", "::": "::1"}
-"""What is listened on, and how it is accessed from the same machine."""
+"""The addresses to listen on, and their equivalents for clients on the same machine."""
 
 
 class WebhookServer(WebhookContextManager):
@@ -144,7 +144,7 @@ class WebhookServer(WebhookContextManager):
     async def _iter_bundles(
         self, listener: Listener, host: str
     ) -> AsyncGenerator[bytes | None, None]:
-        """Listen, and yield what is to be trusted by clients, each time when it changes."""
+        """Listen, and yield the certificates for clients to trust, each time when they change."""
         keeper = self._make_keeper(host)
         if keeper is None:
             await listener.swap(self._make_fixed_context())
@@ -199,7 +199,7 @@ class WebhookServer(WebhookContextManager):
         )
 
     def _read_bundle(self) -> bytes | None:
-        """What the clients have to trust, if it is told by the user."""
+        """The certificates that the clients have to trust, if the user has set them."""
         if self.cadata is not None:
             return self.cadata
         if self.cafile is None:
@@ -235,10 +235,11 @@ class WebhookDockerDesktopServer(WebhookServer):
 async def rotate(
     listener: Listener, keeper: IdentityKeeper, identity: Identity, interval: float
 ) -> AsyncGenerator[bytes | None, None]:
-    """Put new certificates in use when they come; yield what is to be trusted when it changes.
+    """Put new certificates in use when they come; yield the ones to trust when they change.
 
-    First, the clients have to trust both the old and the new one; then the new one is used; then
-    only the new one is to be trusted. Otherwise, they would refuse us for some moments.
+    First, the clients have to trust both the old and the new one. Then, the server uses the new
+    one. In the end, the clients trust only the new one. Otherwise, they would refuse the server
+    for some moments.
     """
     settling = min(SETTLING, interval / 2)
     while True:
@@ -260,8 +261,8 @@ async def rotate(
 def dump_bundle(path: Path, bundle: bytes) -> None:
     """Save the certificates for other tools, readable for all.
 
-    The file is replaced as a whole: it is never seen half-written, and if there is a symlink put
-    by somebody else, it is replaced, and what it leads to is not touched.
+    The file is replaced as a whole: no reader sees it half-written. If another user has put
+    a symlink there, the symlink is replaced, and its target is not touched.
     """
     target = pathlib.Path(path)
     try:

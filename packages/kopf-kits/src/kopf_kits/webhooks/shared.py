@@ -28,12 +28,12 @@ logger = logging.getLogger("kopf._kits.webhooks")
 SECRETS = Resource("", "v1", "secrets", "Secret", namespaced=True)
 MARK = {"app.kubernetes.io/managed-by": "kopf"}
 ATTEMPTS = 5
-"""How many times others can be quicker than we are: each time, there is something new to read."""
+"""How many times other replicas can be quicker: each time, there is a new state to read."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Stored:
-    """What is in the Secret; empty if it is not there, or not understood."""
+    """The content of the Secret; empty if the Secret is absent or not understood."""
 
     certificate: bytes = b""
     key: bytes = dataclasses.field(default=b"", repr=False)
@@ -56,13 +56,13 @@ class Stored:
 
 
 class SecretProvider:
-    """The certificate in a Secret: whoever comes first, makes it; the others read it.
+    """The certificate in a Secret: the first replica makes it, and the other replicas read it.
 
     It is renewed in the same way, when a third of its life is left: the versions of the object
-    decide who is the first. The previous certificate stays among the trusted ones then,
-    until all the replicas have noticed that there is another one.
+    decide which replica is the first. The previous certificate stays among the trusted ones then,
+    until all the replicas have noticed the new one.
 
-    A Secret with no mark of ours is only read: somebody else makes and renews its certificate.
+    A Secret with no mark of ours is only read: another client makes and renews its certificate.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class SecretProvider:
             try:
                 return await self._renew(secret, stored)
             except APIConflictError:
-                continue  # somebody else was quicker
+                continue  # another replica was quicker
         raise CertificateError(
             f"Secret {self._namespace}/{self._name} is being changed by others all the time."
         )
@@ -143,7 +143,7 @@ class SecretProvider:
         return stored
 
     def _make_material(self, stored: Stored) -> Material:
-        """The same of the same: the keys are encrypted differently every time."""
+        """Equal material for equal content: each encryption of the key would differ."""
         if self._last is None or self._last[0] != stored:
             password = secrets.token_hex(32)
             material = Material(
@@ -157,6 +157,6 @@ class SecretProvider:
 
 
 def is_ours(secret: Mapping[str, Any]) -> bool:
-    """Whether it was made by us, or by a replica of ours."""
+    """Whether this operator or its replica has made the Secret."""
     labels = secret.get("metadata", {}).get("labels") or {}
     return MARK.items() <= labels.items()

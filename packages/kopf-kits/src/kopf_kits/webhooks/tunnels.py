@@ -56,7 +56,7 @@ class WebhookNgrokTunnel(WebhookContextManager):
 
     async def _serve(self, fn: WebhookFn) -> AsyncGenerator[WebhookClientConfig, None]:
         pyngrok = import_pyngrok()
-        # Only ngrok has to reach it, and it is on the same machine.
+        # Only ngrok has to reach the server, and ngrok is on the same machine.
         addr = self.addr or "127.0.0.1"
         server = WebhookServer(addr=addr, port=self.port, path=self.path, insecure=True)
         with contextlib.ExitStack() as stack:
@@ -68,7 +68,7 @@ class WebhookNgrokTunnel(WebhookContextManager):
 
     @contextlib.contextmanager
     def _configure(self, conf: Any) -> Iterator[Any]:
-        """Pass the token in a private file: arguments of commands are seen by everyone."""
+        """Pass the token in a private file: all users of the machine see the arguments."""
         options: dict[str, Any] = {}
         if self.binary is not None:
             options["ngrok_path"] = os.fspath(self.binary)
@@ -96,14 +96,14 @@ class _Tunnel:
         self._is_started = False
 
     async def open(self, target: str) -> str:
-        """Forward the requests there; returns the public URL."""
+        """Forward the requests to the target; returns the public URL."""
         addr = target.partition("://")[2]
         self._is_started = True
         try:
             tunnel = await asyncio.to_thread(
                 self._ngrok.connect, addr, "http", pyngrok_config=self._config, schemes=["https"]
             )
-        except Exception as e:  # there is no common base of their errors without the library
+        except Exception as e:  # without the library, its errors have no common base
             reason = str(e).strip().partition("\n")[0] or type(e).__name__
             raise WebhookServerError(f"Cannot open a tunnel with ngrok: {reason}") from None
         url = str(tunnel.public_url).rstrip("/")

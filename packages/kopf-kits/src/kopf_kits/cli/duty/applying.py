@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 CHANGED = "changed"
 CONFLICT = "it changes too often, or the change is denied"
 BATCH = 64
-"""How many objects are changed at once."""
+"""How many objects the command changes at once."""
 
 
 @dataclass(slots=True)
 class Step:
-    """One object to be changed, or to be left as it is."""
+    """One object, and its planned change if it needs one."""
 
     found: Found
     state: ObjectState
@@ -43,7 +43,7 @@ class Step:
         return self.change.fn is not None
 
     def as_json(self) -> dict[str, Any]:
-        """For scripts: the names are stable."""
+        """The step for scripts: the names are stable."""
         meta = self.state.body.metadata
         return {
             "apiVersion": self.state.body.get("apiVersion"),
@@ -67,7 +67,7 @@ async def plan_all(
     *,
     keep_idle: bool,
 ) -> list[Step]:
-    """Find the objects, and see what is to be done; those with nothing to do are rarely needed."""
+    """Find the objects, and plan their changes; ``keep_idle`` also keeps objects with no change."""
     finder = Finder(ObjectsAPI(client), selection, problems)
     steps = []
     async for found in finder.find():
@@ -80,14 +80,14 @@ async def plan_all(
 
 
 async def apply_all(client: Client, steps: Sequence[Step]) -> None:
-    """Do what is planned; what fails does not stop the others."""
+    """Make the planned changes; a failure with one object does not stop the others."""
     needed = [step for step in steps if step.is_needed]
     for start in range(0, len(needed), BATCH):
         await asyncio.gather(*(_apply(client, step) for step in needed[start : start + BATCH]))
 
 
 async def _apply(client: Client, step: Step) -> None:
-    """Change the freshest state of the very same object: not another one of its name."""
+    """Change the newest state of the same object, never of another object with its name."""
     assert step.change.fn is not None
     meta = step.state.body.metadata
     try:

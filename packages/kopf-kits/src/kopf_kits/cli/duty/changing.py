@@ -1,6 +1,6 @@
 """``kopf retry``, ``pause``, ``unpause``, ``forget``, ``release``: the changes of marks on objects.
 
-Each of them shows what it is going to do, and asks.
+Each of the commands shows its plan, and asks.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 SCOPE = ("namespace", "clusterwide", "labels", "fields")
-"""What :func:`scope_options` give."""
+"""The arguments that :func:`scope_options` gives to a command."""
 
 MAX_SHOWN = 50
-"""How many objects are named before asking; the others are only counted."""
+"""How many objects the plan names before the question; it only counts the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manner:
-    """How a change is to be made."""
+    """How the command makes its changes."""
 
     dry_run: bool
     yes: bool
@@ -82,7 +82,7 @@ def changing_options(fn: F) -> F:
 
 
 def _check(selection: Selection, *, everything: bool) -> None:
-    """Nothing is changed in many objects by an omission."""
+    """Refuse to change many objects only because of an omitted argument."""
     if selection.names and everything:
         raise click.UsageError("Use either names or --all, not both.")
     if selection.kind is None and not everything:
@@ -214,9 +214,9 @@ def _change(
     loss: str,
     apply: Callable[[Client, Sequence[Step]], Awaitable[None]] | None = None,
 ) -> None:
-    """Find the objects, show what is going to be done, ask, do it, and show what has been done.
+    """Find the objects, show the plan, ask, make the changes, and show the results.
 
-    ``loss`` is what cannot be taken back: for the question.
+    ``loss`` tells what the user cannot take back: for the question.
     """
     from kopf_core.engines.inspection import find_doubtful, find_others
     from kopf_kits.cli.duty.applying import apply_all, plan_all
@@ -251,7 +251,7 @@ def _change(
 
 
 def _show_plan(steps: Sequence[Step], manner: Manner) -> None:
-    """What is going to be done; it is not the output of the command, unless it is all there is."""
+    """Show the plan: in stderr, unless it is the whole output of a dry run."""
     from kopf_kits.cli.duty.words import clean
 
     if manner.output == "json" and (manner.yes or manner.dry_run):
@@ -268,9 +268,9 @@ def _ask(steps: Sequence[Step], manner: Manner, place: str, loss: str) -> None:
 
 
 def agree(manner: Manner, question: str) -> None:
-    """Ask people, unless they have agreed beforehand.
+    """Ask the user, unless the user has agreed beforehand.
 
-    Raises :class:`click.ClickException` if the answer is no, or if there is nobody to ask.
+    Raises :class:`click.ClickException` if the answer is no, or if there is no answer.
     """
     if manner.yes:
         return

@@ -1,6 +1,6 @@
-"""Confirmations of operators that they leave objects alone, as people ask by annotations.
+"""Confirmations of operators that they ignore the objects that people pause by annotations.
 
-Operators confirm it by Kubernetes events, as they must not write to the paused objects.
+Operators confirm pauses by Kubernetes events, as they must not write to the paused objects.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from kopf_kits.cli.duty.applying import Step
 
 PAUSED = "Paused"
-"""The reason of the events."""
+"""The reason of the events that confirm pauses."""
 
 POLLING = 0.25
-"""In seconds: the events come when the operator has seen the annotation, which is soon."""
+"""In seconds. The events come soon: when the operator has seen the annotation."""
 
 
 class Unconfirmed(NamedTuple):
@@ -30,7 +30,7 @@ class Unconfirmed(NamedTuple):
 
     steps: Sequence[Step]
     error: APIError | None = None
-    """Why it is not known whether an operator has confirmed it; if it is not known."""
+    """The error that hides whether an operator has confirmed the pause, if there is one."""
 
 
 async def pause_all(client: Client, steps: Sequence[Step], patience: float) -> Unconfirmed:
@@ -40,7 +40,7 @@ async def pause_all(client: Client, steps: Sequence[Step], patience: float) -> U
     places = {step.state.body.metadata.namespace or "default" for step in steps}
     listing = partial(_list, client, places.pop() if len(places) == 1 else None)
     earlier, error = await listing()
-    seen = {_identify(event) for event in earlier}  # they can be of earlier pauses
+    seen = {_identify(event) for event in earlier}  # these events can be of earlier pauses
     await apply_all(client, steps)
     left = [step for step in steps if step.result == CHANGED]
     if error is not None:  # events of earlier pauses would look like confirmations
@@ -67,6 +67,6 @@ async def _list(
 
 
 def _identify(event: Mapping[str, Any]) -> tuple[str, str]:
-    """The very state of the event: repeated ones are counted up in the same object."""
+    """The state of the event: a repeated event changes the version of the same object."""
     meta = event["metadata"]
     return (str(meta.get("uid")), str(meta.get("resourceVersion")))

@@ -41,7 +41,7 @@ OPTIONS = (
 )
 LISTS = ("operations", "owns", "related")
 NARROWING = ("operations", "subresource", "source", "target")
-"""The options that say for what a handler is called: the table shows them among the filters."""
+"""The options that narrow the calls of a handler: the table shows them among the filters."""
 
 
 @click.command()
@@ -127,7 +127,7 @@ def get_type(handler: BaseHandler) -> str:
 
 
 def show_selector(selector: Selector) -> str:
-    """As in ``kubectl``: the name with the group and the version, if they are specified."""
+    """The selector as in ``kubectl``: the name with the group and the version, if specified."""
     values = {
         f.name: getattr(selector, f.name)
         for f in dataclasses.fields(selector)
@@ -172,13 +172,13 @@ def show_option(value: Any) -> str:
 
 
 def show_function(fn: Any) -> str:
-    """The name of the function, or whatever it has instead."""
+    """The name of the function; the name of its type if the function has no name."""
     inner = introspection.unwrap(fn) if callable(fn) else fn
     return str(getattr(inner, "__qualname__", None) or type(fn).__name__)
 
 
 def show_place(fn: Any) -> str | None:
-    """The file and the line; ``None`` if it is not known."""
+    """The file and the line; ``None`` if they are not known."""
     code = getattr(introspection.unwrap(fn), "__code__", None)
     if code is None:
         return None

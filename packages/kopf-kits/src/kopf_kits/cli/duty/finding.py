@@ -16,25 +16,25 @@ from kopf_cogs.structs.resources import Resource
 from kopf_kits.cli.duty.options import Selection
 
 UNINTERESTING = frozenset({"events", "leases", "endpointslices"})
-"""What there is a lot of, and nobody blocks. They are skipped if all kinds are looked through."""
+"""Kinds with many objects that no finalizer blocks. A search through all kinds skips them."""
 
 
 class MistakenKindError(Exception):
-    """There is no such kind; the message says what was probably meant."""
+    """There is no such kind; the message suggests a kind with a similar name."""
 
     expected = True
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An object in the cluster, and what kind of objects it is."""
+    """An object in the cluster, and the resource of its kind."""
 
     resource: Resource
     body: RawBody
 
     @property
     def name(self) -> str:
-        """For people: with the namespace if there is one."""
+        """The name for people: with the namespace if there is one."""
         return show_name(self.resource, self.body["metadata"].get("namespace"), self.raw_name)
 
     @property
@@ -44,12 +44,12 @@ class Found:
 
 @dataclass(slots=True)
 class Finder:
-    """Finds what is selected; what cannot be found is remembered, and does not stop the others."""
+    """Finds the selected objects; remembers the failures, and continues with other objects."""
 
     api: ObjectsAPI
     selection: Selection
     problems: list[str] = field(default_factory=list)
-    """What was not found, or was refused: for people."""
+    """The objects and kinds that are absent, forbidden, or broken: for people."""
 
     @property
     def namespace(self) -> str | None:
@@ -59,7 +59,7 @@ class Finder:
         return self.selection.namespace or self.api.client.default_namespace or "default"
 
     async def resolve(self) -> Resource:
-        """The kind that is meant. Raises :class:`MistakenKindError`."""
+        """The kind that the user means. Raises :class:`MistakenKindError`."""
         kind = self.selection.kind or ""
         try:
             return await self.api.kinds.resolve(kind)
@@ -84,7 +84,7 @@ class Finder:
         return f"There is no kind {kind!r} in the cluster.{hint}"
 
     async def find(self) -> AsyncIterator[Found]:
-        """All objects that are selected, page by page."""
+        """All selected objects, page by page."""
         if self.selection.kind is None:
             forbidden: list[str] = []
             for resource in await self._find_kinds():
@@ -124,7 +124,7 @@ class Finder:
         return sorted(kinds, key=lambda resource: (resource.group, resource.plural))
 
     async def _list(self, resource: Resource, forbidden: list[str]) -> AsyncIterator[Found]:
-        """All objects of the kind; if that is one of all kinds, and may not be listed, note it."""
+        """All objects of the kind. In a search through all kinds, note a kind that fails."""
         selection = self.selection
         listing = self.api.list(
             resource, self.namespace, labels=selection.labels, fields=selection.fields
@@ -145,6 +145,6 @@ class Finder:
 
 
 def show_name(resource: Resource, namespace: str | None, name: str) -> str:
-    """For people: ``KopfExample default/x``."""
+    """The name for people: ``KopfExample default/x``."""
     kind = resource.kind or resource.name
     return f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"

@@ -37,13 +37,13 @@ PHASES = (
     "changed",
     "handled",
 )
-"""The same as in :class:`kopf_core.engines.inspection.Phase`, which is not needed for the help."""
+"""The values of :class:`kopf_core.engines.inspection.Phase`: the help does not import it."""
 
 UNSEEN = ("served", "unknown", "changed")
-"""The states of those objects for which there can be more than is seen."""
+"""The states of objects that can have more work than the objects show."""
 
 DEFAULT_PREFIX = "kopf.zalando.org"
-"""Of the annotations of those operators that have no names."""
+"""The prefix of the annotations of operators that have no names."""
 
 
 @click.command()
@@ -106,7 +106,7 @@ def object_(access: Access, kind: str, name: str, namespace: str | None, output:
 
 
 class Sighting(NamedTuple):
-    """The state of an object, and the cluster of it, if there are several clusters."""
+    """The state of an object, and its cluster, if there are several clusters."""
 
     state: ObjectState
     cluster: str | None = None
@@ -120,7 +120,7 @@ class Sighting(NamedTuple):
 def _look_around(
     access: Access, selection: Selection, clusters: Sequence[str] | None
 ) -> tuple[list[Sighting], list[str]]:
-    """Look at the only cluster, or at all of these. A failure of one does not hide the others."""
+    """Look at the only cluster, or at all named ones. A failure of one does not hide others."""
     if clusters is None:
         states, problems = _look(access, selection)
         return [Sighting(state) for state in states], problems
@@ -171,7 +171,7 @@ def _show_table(access: Access, found: Sequence[Sighting], *, with_namespaces: b
 
 
 def _summarise(states: Sequence[ObjectState], selection: Selection, count: int) -> None:
-    """For people only, so it is not in the output that scripts read."""
+    """Count the objects by states: for people only, so not in the output that scripts read."""
     if not states:
         where = f" in the namespace {selection.namespace!r}" if selection.namespace else ""
         click.echo(f"No objects of {selection.kind!r} are found{where}.", err=True)
@@ -184,7 +184,7 @@ def _summarise(states: Sequence[ObjectState], selection: Selection, count: int) 
 
 
 def _tell_of_unseen(states: Sequence[ObjectState]) -> None:
-    """Not all of what operators do is on the objects."""
+    """Tell that operators do not store all of their work on the objects."""
     if any(state.phase.value in UNSEEN for state in states):
         click.echo(
             "Timers, daemons, finished reconcilers, and running first attempts leave no progress "
@@ -194,7 +194,7 @@ def _tell_of_unseen(states: Sequence[ObjectState]) -> None:
 
 
 def _tell_of_pauses(states: Sequence[ObjectState]) -> None:
-    """Whether the operator honours them is not known: that is not on the objects."""
+    """Tell when pauses have an effect: objects do not show whether the operator honours them."""
     if any(state.phase.value == PAUSED for state in states):
         click.echo(
             "Objects are paused only for operators with settings.execution.honor_pauses = True.",
@@ -203,7 +203,7 @@ def _tell_of_pauses(states: Sequence[ObjectState]) -> None:
 
 
 def _tell_of_others(access: Access, states: Sequence[ObjectState]) -> None:
-    """What looks new or blocked by somebody can be handled by an operator with its own name."""
+    """Tell of operators with names: objects that look new or blocked can belong to them."""
     from kopf_core.engines.inspection import find_doubtful, find_others
 
     persistence = access.settings.persistence
@@ -224,13 +224,13 @@ def tell_of_others(names: Collection[str], finalizers: Collection[str]) -> None:
 
 
 def tell(text: str) -> None:
-    """Print it; what the terminal has no letters for is replaced."""
+    """Print the text; replace the characters that the terminal cannot show."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     click.echo(text.encode(encoding, "replace").decode(encoding))
 
 
 def finish(problems: Sequence[str]) -> None:
-    """Tell what has gone wrong, and exit with an error if anything has."""
+    """Print the problems, and exit with an error if there are any."""
     from kopf_kits.cli.duty.words import clean
 
     for problem in problems:

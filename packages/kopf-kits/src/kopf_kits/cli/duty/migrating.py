@@ -84,7 +84,7 @@ async def _migrate(
 
 
 def _show_plan(migration: Migration, manner: Manner) -> None:
-    """What is going to be done; it is not the output of the command, unless it is all there is."""
+    """Show the plan: in stderr, unless it is the whole output of a dry run."""
     if manner.output == "json" and (manner.yes or manner.dry_run):
         return
     for line in _describe(migration):
@@ -126,7 +126,7 @@ def _show_result(migration: Migration) -> str:
 
 
 def _make_json(migration: Migration, manner: Manner) -> dict[str, Any]:
-    """For scripts: the names are stable."""
+    """The migration for scripts: the names are stable."""
     kind = migration.kind
     return {
         "dryRun": manner.dry_run,

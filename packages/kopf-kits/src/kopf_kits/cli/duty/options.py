@@ -29,7 +29,7 @@ TIMEOUT = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which objects are meant."""
+    """The selection of objects by the user."""
 
     kind: str | None
     """Any of the names of the kind; ``None`` for all kinds."""
@@ -46,17 +46,17 @@ class Selection:
 
     @property
     def is_filtered(self) -> bool:
-        """Whether only some of the objects are meant, whatever their names are."""
+        """Whether the user has selected objects by their labels or fields."""
         return bool(self.labels or self.fields)
 
 
 def access_options(fn: F) -> F:
-    """Add the options of how to get to the marks; the command gets them as ``access``."""
+    """Add the options to reach the marks in a cluster; the command gets them as ``access``."""
     return target_options(_access_options(fn))
 
 
 def clusters_access_options(fn: F) -> F:
-    """The same options, but for several clusters: the command gets the names as ``clusters``."""
+    """Add the same options for several clusters; the command gets their names as ``clusters``."""
     return clusters_options(_access_options(fn))
 
 
@@ -80,7 +80,7 @@ def _access_options(fn: F) -> F:
 
 
 def visit_options(fn: F) -> F:
-    """Add the options of how to get to the cluster; the command gets them as ``access``."""
+    """Add the options to reach the cluster; the command gets them as ``access``."""
     return target_options(_visit_options(fn))
 
 
@@ -113,9 +113,9 @@ def _visit_options(fn: F) -> F:
 
 
 def configure_output(*, verbose: bool, debug: bool, color: bool | None) -> None:
-    """Log nothing but a silent API unless asked for; use colours where they are wanted.
+    """Log only that the API is silent, unless the user wants more; set the colours.
 
-    What has gone wrong is told by the commands themselves, in one line.
+    The commands themselves tell of their failures, in one line.
     """
     from kopf_kits.logs import LogFormat, OperatorStreamHandler, configure, is_colourful
 
@@ -141,7 +141,7 @@ def make_settings(
 ) -> OperatorSettings:
     """The settings of the operator, as far as they concern the marks on objects.
 
-    What is in the status is looked at, too. Raises :class:`click.UsageError` if they are wrong.
+    They include the marks in the status. Raises :class:`click.UsageError` if they are wrong.
     """
     from kopf_cogs.configs.checks import SettingError
     from kopf_cogs.configs.diffbase import (
@@ -169,7 +169,7 @@ def make_settings(
 
 
 def make_access(controls: CLIControls, settings: OperatorSettings | None = None) -> Access:
-    """How to get to the cluster: by the login handlers, if there are any, and with the settings."""
+    """The access to the cluster: the login handlers, if there are any, and the settings."""
     from kopf_cogs.configs.settings import OperatorSettings
     from kopf_core.intents.registries import get_default_registry
     from kopf_core.reactor.process.errands import Access
@@ -180,7 +180,7 @@ def make_access(controls: CLIControls, settings: OperatorSettings | None = None)
 
 
 def scope_options(fn: F) -> F:
-    """Add the options of which objects are meant: as in kubectl."""
+    """Add the options that select objects, as in kubectl."""
     for option in reversed(
         [
             click.option(
@@ -208,7 +208,7 @@ def select(
     labels: str | None = None,
     fields: str | None = None,
 ) -> Selection:
-    """Which objects are meant. Raises :class:`click.UsageError` if the options contradict."""
+    """Make the selection of objects. Raises :class:`click.UsageError` if the options contradict."""
     if namespace is not None and clusterwide:
         raise click.UsageError("Use either --namespace or --all-namespaces, not both.")
     if names and clusterwide:

@@ -12,7 +12,7 @@ from kopf_kits.cli.duty.words import clean, cut, measure
 
 GAP = "  "
 LEAST_WIDTH = 40
-"""In columns: what is narrower is not a terminal for people."""
+"""In columns: people do not read narrower terminals."""
 
 UNLIMITED = 0
 
@@ -26,7 +26,7 @@ class Column:
     """How narrow (in characters) it can become; ``None`` if it is never cut."""
 
     is_key: bool = False
-    """Whether it is cut only if nothing else can be: people copy it."""
+    """Whether it is cut only if no other column can be cut: people copy the keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def get_width() -> int:
 
 
 def render(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], width: int) -> Iterator[str]:
-    """The lines of the table; no one is wider than the width, if all that can be cut is cut."""
+    """The lines of the table: they fit in the width, unless the columns cannot be so narrow."""
     cells = [[Cell(clean(cell.text), cell.colour) for cell in row] for row in rows]
     widths = [
         max([measure(column.title), *(measure(row[number].text) for row in cells)])
@@ -57,7 +57,7 @@ def render(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], width: int
 
 
 def _fit(columns: Sequence[Column], widths: list[int], width: int) -> list[int]:
-    """Narrow the widest of the columns (the keys are the last) until everything fits, or cannot."""
+    """Narrow the widest columns (the keys last) until the table fits, or no column can be cut."""
     widths = list(widths)
     while width != UNLIMITED and sum(widths) + len(GAP) * (len(widths) - 1) > width:
         able = [n for n, c in enumerate(columns) if c.least is not None and widths[n] > c.least]

@@ -17,7 +17,7 @@ HIDDEN = "(hidden)"
 VALUE_WIDTH = 200
 
 NO_MESSAGE = "None"
-"""What is stored for those who wait for their sub-handlers."""
+"""The message that Kopf stores for a handler that waits for its sub-handlers."""
 
 COLOURS = {
     Phase.BLOCKED: "red",
@@ -65,7 +65,7 @@ def make_row(
 
 
 def show_next_try(handler: HandlerProgress, now: datetime.datetime) -> str:
-    """When the next attempt is. If it is late, then it is the operator who is late."""
+    """When the next attempt is. It is late if the operator has not made it in time."""
     if handler.state.finished:
         return ""
     moment = handler.state.delayed
@@ -76,7 +76,7 @@ def show_next_try(handler: HandlerProgress, now: datetime.datetime) -> str:
 
 
 def _describe(state: ObjectState) -> str:
-    """The most important of what can be said of the object in its phase."""
+    """The most important detail of the object in its phase."""
     message = state.current.state.message if state.current is not None else None
     match state.phase:
         case Phase.BLOCKED:
@@ -177,12 +177,12 @@ def _make_last_handled(state: ObjectState) -> Iterator[str]:
 
 
 def _clean_line(line: str) -> str:
-    """The same as for other texts, but with the indentation."""
+    """Clean a line as other texts, but keep its indentation."""
     return " " * (len(line) - len(line.lstrip(" "))) + clean(line)
 
 
 def make_json(state: ObjectState, *, is_full: bool = False) -> dict[str, Any]:
-    """The object for scripts: the names are stable; what is unknown is ``null``."""
+    """The object for scripts: the names are stable; unknown values are ``null``."""
     meta = state.body.metadata
     summary = {
         "apiVersion": state.body.get("apiVersion"),
@@ -233,5 +233,5 @@ def _make_handler_json(handler: HandlerProgress) -> dict[str, Any]:
 
 
 def is_secret(body: Body) -> bool:
-    """Whether the values of the object are not to be shown to anybody who looks at the screen."""
+    """Whether the output must hide the values of the object from people near the screen."""
     return (body.get("apiVersion"), body.get("kind")) == ("v1", "Secret")

@@ -1,4 +1,4 @@
-"""Visits to the cluster: log in, do what is asked for, and explain in one line what went wrong."""
+"""Visits to the cluster: log in, run an errand, and explain a failed login in one line."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ T = TypeVar("T")
 
 
 def visit(access: Access, errand: Callable[[Client], Awaitable[T]]) -> T:
-    """Do it in the cluster, and get its result.
+    """Run the errand in the cluster, and get its result.
 
-    Raises :class:`LoginError` if logging in fails, and whatever the errand itself raises.
+    Raises :class:`LoginError` if the login fails. The errors of the errand pass unchanged.
     """
     with interruptible():
         try:
@@ -34,7 +34,7 @@ def visit(access: Access, errand: Callable[[Client], Awaitable[T]]) -> T:
 
 
 def _explain_kubeconfig(access: Access) -> str | None:
-    """What is wrong with the kubeconfig, if anything: client libraries often do not say that."""
+    """The error of the kubeconfig, if it has one: client libraries often do not tell it."""
     try:
         login_with_kubeconfig(settings=access.settings)
     except LoginError as e:

@@ -11,7 +11,7 @@ MINUTE, HOUR, DAY = 60, 60 * 60, 24 * 60 * 60
 
 
 def clean(text: object) -> str:
-    """The text in one line; what cannot be printed is replaced. It can come from anybody."""
+    """The text in one line, with unprintable characters replaced. Any client can have sent it."""
     line = " ".join(str(text).split())
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in line)
 
@@ -28,7 +28,7 @@ def _measure_char(char: str) -> int:
 
 
 def cut(text: str, width: int) -> str:
-    """The beginning of the text, if all of it takes more columns than there are."""
+    """The text, or only its beginning if the whole text is wider than the limit."""
     if measure(text) <= width:
         return text
     taken, left = [], width - 1
@@ -41,7 +41,7 @@ def cut(text: str, width: int) -> str:
 
 
 def show_duration(seconds: float) -> str:
-    """In the biggest units of which there are at least two: ``90s``, ``5m``, ``47h``, ``3d``."""
+    """The duration in the biggest unit that fits twice: ``90s``, ``5m``, ``47h``, ``3d``."""
     for size, unit in ((DAY, "d"), (HOUR, "h"), (MINUTE, "m")):
         if seconds >= 2 * size:
             return f"{int(seconds // size)}{unit}"
@@ -49,7 +49,7 @@ def show_duration(seconds: float) -> str:
 
 
 def show_moment(moment: datetime.datetime, now: datetime.datetime) -> str:
-    """When it was, or is going to be: ``5m ago``, ``in 5m``, ``now``."""
+    """When the moment was, or is going to be: ``5m ago``, ``in 5m``, ``now``."""
     seconds = (moment - now).total_seconds()
     if seconds > 0:
         return f"in {show_duration(seconds + 0.999)}"
@@ -57,7 +57,7 @@ def show_moment(moment: datetime.datetime, now: datetime.datetime) -> str:
 
 
 def show_time(moment: datetime.datetime) -> str:
-    """In UTC, as Kubernetes shows it."""
+    """The moment in UTC, as Kubernetes shows it."""
     return moment.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
