@@ -10,7 +10,12 @@ from typing import Any
 import pytest
 from free_ports import find_free_port
 
-from kopf_core.intents.registries import OperatorRegistry, get_default_registry
+from kopf_core.intents import decorators
+from kopf_core.intents.registries import (
+    OperatorRegistry,
+    get_default_registry,
+    set_default_registry,
+)
 from kopf_kits.runner import KopfRunner
 
 HANDLERS = """
@@ -117,6 +122,24 @@ def test_process_is_left_as_it_was(handlers: str) -> None:
     assert len(registry.resource_handlers) == count
     assert (logging.getLogger().level, logging.getLogger().handlers) == (level, loggers)
     assert not [t for t in threading.enumerate() if t.name.startswith("kopf-runner")]
+
+
+def test_run2_conversions_declared_before_the_runner_are_kept(tmp_path: Path) -> None:
+    handlers = tmp_path / "handlers.py"
+    handlers.write_text(
+        "from kopf_core.intents.registries import get_default_registry\n"
+        "print([str(one.id) for one in get_default_registry().conversions])\n"
+    )
+    default = get_default_registry()
+    set_default_registry(OperatorRegistry())
+    try:
+        decorators.convert("v1", "v2", kind="kexes.kopf.dev", id="up")(lambda **_: None)
+        # There is no webhook server for the conversion, so the operator exits with an error.
+        with KopfRunner(["run", "--sandbox", str(handlers)], reraise=False, timeout=30) as runner:
+            pass
+    finally:
+        set_default_registry(default)
+    assert "['up']" in runner.output
 
 
 def test_registry_can_be_given(handlers: str) -> None:

@@ -108,7 +108,7 @@ class KopfRunner:
         loop = asyncio.new_event_loop()
         self._controls.loop = loop
         default = get_default_registry()
-        set_default_registry(_copy_registry(default))
+        set_default_registry(default.narrow([*Activity]))  # loaded files add to it
         try:
             with contextlib.closing(loop), preserved_logging():
                 self._future.set_result(self._invoke())
@@ -172,14 +172,3 @@ class KopfRunner:
         if not self._future.done():
             raise RuntimeError("The operator is still running: it is known after the `with` block.")
         return self._future.result()
-
-
-def _copy_registry(source: OperatorRegistry) -> OperatorRegistry:
-    """Copy the registry for the handlers of loaded files: in the source, they would stay."""
-    registry = OperatorRegistry()
-    for handler in source.resource_handlers:
-        registry.append(handler)
-    for activity in Activity:
-        for one in source.get_activity_handlers(activity):
-            registry.append(one)
-    return registry

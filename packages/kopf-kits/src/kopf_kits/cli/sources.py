@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import sys
@@ -45,8 +46,9 @@ def scan(roots: Iterable[str]) -> Stamps:
             break
         for entry in _list_folder(queue.popleft()):
             if entry.name.endswith(".py"):
-                stat = entry.stat()
-                stamps[entry.path] = stat.st_mtime_ns, stat.st_size
+                with contextlib.suppress(FileNotFoundError):  # the lock of an editor, or removed
+                    stat = entry.stat()
+                    stamps[entry.path] = stat.st_mtime_ns, stat.st_size
             elif entry.is_dir(follow_symlinks=False) and _is_of_sources(entry):
                 queue.append(entry.path)
     return stamps

@@ -94,7 +94,7 @@ class ClusterMigrator:
         while True:
             found = await self.get()
             if found is None:
-                return "somebody has deleted the request"
+                return "another client has deleted the request"
             if not self._is_current(found):
                 return "there is a request for an earlier definition"
             if found.get("status") != status:
