@@ -83,7 +83,7 @@ _SOURCES = {
 _MODULES = {name: module for module, names in _SOURCES.items() for name in names.split()}
 _ORIGINALS = {"Children": "Family", "Logger": "AnyLogger"}  # where the names differ
 _SUBMODULES = ("api", "lifecycles", "on", "schema", "sync_api")
-_OTHER_SUBMODULES = ("cli", "testing")  # these are not for operators, but for their developers
+_OTHER_SUBMODULES = ("cli", "testing")  # for the developers of operators
 
 __all__ = sorted([*_MODULES, *_SUBMODULES])
 
@@ -103,7 +103,7 @@ def __getattr__(name: str) -> object:
 
 
 def _suggest(name: str) -> str:
-    """What is looked for here, as in ``@kopf.create``, but is in the module of decorators."""
+    """The hint for names such as ``@kopf.create``: these decorators are in ``kopf.on``."""
     known = () if name.startswith("_") else importlib.import_module(f"{__name__}.on").__all__
     return f". Did you mean: '{__name__}.on.{name}'?" if name in known else ""
 

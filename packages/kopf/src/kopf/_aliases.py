@@ -1,6 +1,6 @@
 """The private modules of kopf 1.45 that operators used to import.
 
-They give the names that we have, with a warning of where these names are now. Python loads nothing
+They give the names that still exist, and warn of where these names are now. Python loads nothing
 before a name is requested. Other names are absent: they would promise the same internals.
 """
 
@@ -56,7 +56,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "_kits.webhooks": (),
 }
 
-# What is now called differently, and where it is.
+# The names that have changed, each with its new module and name.
 RENAMED = {
     "SmartOperatorRegistry": ("kopf", "OperatorRegistry"),
     "OperatorIndexers": ("kopf_core.intents.indices", "Indices"),
@@ -64,7 +64,7 @@ RENAMED = {
     "event_queue_var": ("kopf_core.actions.context", "operator_var"),
 }
 
-# What was used out there, but is not there anymore, and what to do instead.
+# The names that operators used, but that do not exist anymore, each with an advice.
 GONE = {
     "cause_var": "everything that handlers may know is in their keyword arguments",
     "handler_var": "everything that handlers may know is in their keyword arguments",
@@ -79,11 +79,11 @@ DOCS = "https://nolar.github.io/kopf/migration.html#what-was-never-public"
 
 
 class AliasModule(types.ModuleType):
-    """An old module: its names are looked for in the new ones."""
+    """An old module: it looks for its names in the new modules."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self.__path__ = []  # as of packages: their absent names are asked for by the finder
+        self.__path__ = []  # as of packages: Python asks the finder for their absent names
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -108,16 +108,16 @@ class AliasModule(types.ModuleType):
 
 
 class AbsenceFinder:
-    """The last one to be asked for modules; it finds none, but says why there are none of ours.
+    """The last finder that Python asks for modules. It finds none, but says why ours are absent.
 
     It is also asked for the names in ``from ... import ...`` when the module has none of them.
-    The messages of attribute errors are not shown there.
+    Python does not show the messages of attribute errors there.
     """
 
     def find_spec(self, path: str, *_args: Any) -> ModuleSpec | None:
         parent, _, name = path.rpartition(".")
         if f"{parent}.".startswith(tuple(f"{root}." for root in ROOTS)):
-            # With the name of the module in it, the error would be replaced in `from ... import`.
+            # If the error had the name of the module, `from ... import` would replace the error.
             raise ModuleNotFoundError(
                 f"cannot import name {name!r} from {parent!r}: {explain(name)}"
             )
@@ -125,14 +125,14 @@ class AbsenceFinder:
 
 
 def explain(name: str) -> str:
-    """Say why there is no such name in old modules, and what to do instead."""
+    """Explain why old modules have no such name, and give an advice."""
     if name in GONE:
         return f"{name} is not there anymore: {GONE[name]}."
     return f"it was never public, and there is no public name for it; see {DOCS}"
 
 
 def install(root: str) -> None:
-    """Make the old modules under that one importable; it is called when that one is imported."""
+    """Make the old modules under this root importable. The root calls it when it is imported."""
     if not any(isinstance(finder, AbsenceFinder) for finder in sys.meta_path):
         sys.meta_path.append(AbsenceFinder())
     sys.modules[root].__path__ = []

@@ -1,4 +1,4 @@
-"""Where the time comes from, so that tests can put their own in its place."""
+"""Clocks: the sources of time. Tests can replace them with their own clocks."""
 
 import datetime
 import time
@@ -33,9 +33,9 @@ class SystemClock:
 
 
 class SteadyClock:
-    """A clock whose wall time never jumps: it is taken once, and goes on with the monotonic one.
+    """A clock whose wall time never jumps: it is read once, then follows the monotonic time.
 
-    For what lives within one process, and is not compared with the times of others.
+    It is for times within one process, which are not compared with times of other processes.
     """
 
     __slots__ = ("monotonic", "offset")

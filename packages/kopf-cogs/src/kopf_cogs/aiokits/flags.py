@@ -16,7 +16,7 @@ Flag: TypeAlias = (
 )
 """Anything that can be raised once and awaited: an event or a future, of asyncio or of threads."""
 
-# How soon the helper thread notices that nobody waits for the flag anymore.
+# How soon the helper thread notices that no task waits for the flag anymore.
 _THREAD_POLLING_INTERVAL = 0.5
 
 
@@ -35,7 +35,7 @@ def raise_flag(flag: Flag | None) -> None:
 async def wait_flag(flag: Flag | None) -> Any:
     """Wait until the flag is raised. Return the result if it is a future, or ``True`` if an event.
 
-    Can be cancelled without affecting the flag. An absent flag is waited for forever.
+    The wait can be cancelled without affecting the flag. With no flag, the wait never ends.
     """
     match flag:
         case None:
@@ -76,7 +76,7 @@ def _watch_thread_event(
             try:
                 loop.call_soon_threadsafe(_resolve, future)
             except RuntimeError:
-                pass  # the loop is closed: there is nobody to notify
+                pass  # the loop is closed: there is no task to notify
             return
 
 

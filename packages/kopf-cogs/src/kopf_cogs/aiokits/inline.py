@@ -1,4 +1,4 @@
-"""Where there are no threads, e.g. in browsers: the event loop does their work itself."""
+"""Work of threads where there are none, e.g. in browsers: the event loop does it itself."""
 
 import asyncio
 import threading
@@ -13,14 +13,14 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 POLLING = 0.02
-"""In seconds: how often a suspended function looks if what it waits for has happened."""
+"""In seconds: how often a suspended function checks the event that it waits for."""
 
 
 class InlineThreads:
-    """Functions for threads are called by the event loop, between other things.
+    """The event loop calls the functions for threads, between its other callbacks.
 
-    Nothing else works while they do. So they must not wait for anything that happens in the loop,
-    unless this place can suspend them: ``suspend`` lets the loop go on until the awaitable is done.
+    Nothing else runs during such a call. So the functions must not wait for events of the loop,
+    unless ``suspend`` is given: it lets the loop go on until the awaitable is done.
     """
 
     def __init__(self, suspend: Callable[[Awaitable[Any]], Any] | None = None) -> None:
@@ -35,7 +35,7 @@ class InlineThreads:
         return InlinePool()
 
     def repeat(self, fn: Callable[[], object], *, period: float, name: str) -> Callable[[], None]:
-        """Call the function every ``period`` seconds; get what stops that."""
+        """Call the function every ``period`` seconds; return a function to stop that."""
         loop = asyncio.get_running_loop()
         handle = loop.call_later(period, lambda: run())
 
@@ -47,7 +47,7 @@ class InlineThreads:
         return lambda: handle.cancel()
 
     def wait(self, event: threading.Event, timeout: float | None = None) -> bool:
-        """Wait until the event is set; get whether it is.
+        """Wait until the event is set; return whether it is.
 
         Raises :class:`RuntimeError` if functions cannot be suspended here.
         """

@@ -7,7 +7,7 @@ from kopf_cogs.aiokits.surroundings import get_threads
 
 
 class Latch:
-    """An event that is never cleared. It costs little until somebody waits for it."""
+    """An event that is never cleared. It costs little until a task or a thread waits for it."""
 
     __slots__ = ("_events", "_is_set", "_waiters")
 
@@ -21,11 +21,11 @@ class Latch:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether anybody waits for it now, in the loop or in threads."""
+        """Whether any tasks or threads wait for it now."""
         return bool(self._waiters or self._events)
 
     def set(self) -> None:
-        """Wake up everybody who waits. Only from the loop's thread."""
+        """Wake up all waiting tasks and threads. Only the loop's thread may call it."""
         self._is_set = True
         for event in list(self._events):
             event.set()
@@ -34,7 +34,7 @@ class Latch:
                 waiter.set_result(None)
 
     def wait_in_thread(self, timeout: float | None) -> bool:
-        """Wait for so many seconds, or for ever; get whether it is set."""
+        """Wait for ``timeout`` seconds, or for ever; return whether the latch is set."""
         # The order matters: either the event is noticed by `set()`, or the flag is noticed here.
         event = threading.Event()
         self._events.append(event)
@@ -44,7 +44,7 @@ class Latch:
             self._events.remove(event)
 
     async def wait_in_loop(self, timeout: float | None) -> bool:
-        """Wait for so many seconds, or for ever; get whether it is set."""
+        """Wait for ``timeout`` seconds, or for ever; return whether the latch is set."""
         if not self._is_set:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)

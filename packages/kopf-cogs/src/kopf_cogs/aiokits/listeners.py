@@ -19,16 +19,16 @@ MAX_CONNECTIONS = 500
 """How many connections there can be at once: each takes up to 300 KB for TLS."""
 
 MAX_PEER_CONNECTIONS = 250
-"""How many of them can be of one address, which can be that of all clients, as of a proxy."""
+"""How many connections one address can have; all clients of a proxy have its address."""
 
 KEEPALIVE_TIMEOUT = 120.0
-"""How long (in seconds) a connection is kept for the next request; API servers do for 90."""
+"""How long (in seconds) a connection is kept for the next request; API servers keep it for 90."""
 
 ACCEPTING_DELAY = 1.0
 """How soon (in seconds) to try again if nothing can be accepted: e.g. too many files are open."""
 
 SILENCE_TIMEOUT = 30.0
-"""How long (in seconds) a new connection can be without a request, be it whole or in parts."""
+"""How long (in seconds) a new connection can be without a request, silent or sending in parts."""
 
 HANDSHAKE_TIMEOUT = 10.0
 """How long (in seconds) a TLS handshake can take."""
@@ -37,7 +37,7 @@ LINGERING_TIMEOUT = 2.0
 """How long (in seconds) the rest of a refused body is read, so that the caller sees the answer."""
 
 DRAINING_TIMEOUT = 5.0
-"""How long (in seconds) the requests in work are waited for when the server is closed."""
+"""How long (in seconds) the server waits for running requests when it is closed."""
 
 CLOSING_CYCLES = 3
 """How many cycles of the loop are enough to close the connections that are hung up."""
@@ -51,9 +51,9 @@ Handle = Callable[[web.BaseRequest], Awaitable[web.Response]]
 class Listener:
     """An HTTP server on one socket.
 
-    A TLS context cannot be changed as a whole while it is in use. So, connections are accepted
-    one by one, each with the context of that moment: none is refused when it is replaced.
-    The connections made before live on.
+    A TLS context cannot be changed as a whole while it is in use. So, the listener accepts
+    connections one by one, each with the context of that moment. It refuses no connection when
+    the context is replaced. The earlier connections live on.
     """
 
     def __init__(self, handle: Handle, sock: socket.socket, logger: logging.Logger) -> None:
@@ -65,8 +65,8 @@ class Listener:
         self._accepting: asyncio.Task[None] | None = None
         self._greetings: set[asyncio.Task[None]] = set()
         self._connections: set[_Connection] = set()
-        # With no routes: there is nothing to be chosen from, and reviews must be fast.
-        server = web.Server(self._respond, handler_cancellation=True)  # when nobody waits for it
+        # With no routes: all requests go to one function, and reviews must be fast.
+        server = web.Server(self._respond, handler_cancellation=True)  # when no client waits
         self._runner = web.ServerRunner(server, shutdown_timeout=DRAINING_TIMEOUT)
 
     @property
@@ -75,7 +75,7 @@ class Listener:
         return int(self._sock.getsockname()[1])
 
     async def swap(self, context: ssl.SSLContext | None) -> None:
-        """Accept all new connections with this context, or with no TLS. This starts it, too."""
+        """Accept all new connections with this context, or with no TLS. It starts the listener."""
         self._context = context
         if self._accepting is None:
             await self._runner.setup()
@@ -83,7 +83,7 @@ class Listener:
             self._accepting = asyncio.create_task(self._accept(), name="kopf-listener")
 
     async def close(self) -> None:
-        """Accept nothing more, finish what is in work, and close all."""
+        """Accept no more connections, finish the running requests, and close all connections."""
         if self._accepting is not None:
             self._accepting.cancel()
             await asyncio.wait([self._accepting])
@@ -111,10 +111,10 @@ class Listener:
                 self._greet(sock, peer)
             else:
                 sock.close()
-            await asyncio.sleep(0)  # accepting never waits while there is anybody in the queue
+            await asyncio.sleep(0)  # accepting never waits while connections are queued
 
     def _make_room(self, peer: str) -> bool:
-        """Whether one more connection can be accepted; others give way to it if it is needed."""
+        """Whether one more connection can be accepted; an idle one gives way if needed."""
         same = [one for one in self._connections if one.peer == peer]
         if len(same) >= MAX_PEER_CONNECTIONS:
             return _hang_up_one(same)
@@ -136,7 +136,7 @@ class Listener:
                 ssl=self._context,
                 ssl_handshake_timeout=None if self._context is None else HANDSHAKE_TIMEOUT,
             )
-        except OSError as e:  # incl. those of TLS, and the timeout
+        except OSError as e:  # incl. errors of TLS, and the timeout
             self._logger.debug(f"A connection has failed: {type(e).__name__}")
             connection.leave()
 
@@ -151,10 +151,10 @@ class Listener:
 
 
 class _Connection(web.RequestHandler):
-    """A connection of the HTTP library, as quiet if it fails to parse as if it refuses to.
+    """A connection of the HTTP library that is as quiet on unparsable requests as on refused ones.
 
-    It is busy from when a request is here with its whole body till the response is sent out to the
-    system. Otherwise, it is idle: it can be hung up at any time, and is hung up in the end.
+    It is busy since a request has come with its whole body, until the response is sent out to the
+    system. Otherwise, it is idle: the listener can hang it up at any time, and does in the end.
     Requests that only read do not make it busy: e.g. hanging probes must not hold all places.
     Handlers limit the time of bodies, if they read any.
     """
@@ -198,7 +198,7 @@ class _Connection(web.RequestHandler):
         self._timer = loop.call_later(SILENCE_TIMEOUT, self.hang_up)
 
     def greet(self, greeting: asyncio.Task[None]) -> None:
-        """Count it since the TLS handshake has begun; with no TLS, that is over at once."""
+        """Count the connection from the TLS handshake on; with no TLS, that ends at once."""
         self._greeting = greeting
         self._all.add(self)
 
@@ -208,14 +208,14 @@ class _Connection(web.RequestHandler):
         return self._content is not None and self._content.is_eof()
 
     def begin(self, content: aiohttp.StreamReader | None) -> None:
-        """There is a request. Its body can be on its way yet; none is for those that only read."""
+        """There is a request. Its body can be on its way yet; requests that only read have none."""
         self.has_asked = True
         self.quiet_since = asyncio.get_running_loop().time()
         self._content = content
         self._timer.cancel()
 
     def rest(self) -> None:
-        """There is a response: either it is read, or there is the next request soon, or the end."""
+        """There is a response: the connection is idle until the next request or a hang-up."""
         self._content = None
         if self in self._all:
             loop = asyncio.get_running_loop()
@@ -223,12 +223,12 @@ class _Connection(web.RequestHandler):
             self._timer = loop.call_later(KEEPALIVE_TIMEOUT, self.hang_up)
 
     def leave(self) -> None:
-        """Do not count it anymore."""
+        """Do not count the connection anymore."""
         self._timer.cancel()
         self._all.discard(self)
 
     def hang_up(self) -> None:
-        """Close it at once, with no waiting until the peer agrees or reads the rest."""
+        """Close the connection at once, and do not wait until the peer agrees or reads the rest."""
         self.leave()
         if self._greeting is not None:
             self._greeting.cancel()
@@ -237,7 +237,7 @@ class _Connection(web.RequestHandler):
         self.force_close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # The library forgets it when it only begins to close. The classes of uvloop are its own.
+        # The library forgets the transport when it begins to close. uvloop has its own classes.
         self._wire = cast("asyncio.WriteTransport", transport)
         super().connection_made(transport)
 
@@ -246,7 +246,7 @@ class _Connection(web.RequestHandler):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse the data; senseless addresses are failures in aiohttp before 3.14.5."""
+        """Parse the data. Before 3.14.5, aiohttp fails on senseless addresses."""
         try:
             super().data_received(data)
         except Exception as e:
@@ -255,9 +255,9 @@ class _Connection(web.RequestHandler):
 
 
 class _QuietLogger(logging.LoggerAdapter[logging.Logger]):
-    """Of the HTTP library: its tracebacks of broken requests are of use only for those who debug.
+    """The logger of the HTTP library: it logs broken requests only for debugging, in one line each.
 
-    Otherwise, whoever can connect, could fill the log with them.
+    Otherwise, any client that can connect could fill the log with tracebacks.
     """
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
@@ -268,9 +268,9 @@ class _QuietLogger(logging.LoggerAdapter[logging.Logger]):
 
 
 def _hang_up_one(connections: Collection[_Connection]) -> bool:
-    """Hang up the one with nothing going on for the longest time: before, amid, or after a request.
+    """Hang up the connection that is idle for the longest time: before, amid, or after a request.
 
-    So, those who connect just now, have the time for a handshake and a request.
+    So, the clients that have just connected have the time for a handshake and a request.
     """
     idle = [one for one in connections if not one.is_busy]
     if idle:
@@ -279,9 +279,9 @@ def _hang_up_one(connections: Collection[_Connection]) -> bool:
 
 
 async def _accept_one(listening: socket.socket) -> tuple[socket.socket, str]:
-    """Accept a connection, and tell whose it is.
+    """Accept a connection; return its socket, and the address of its client.
 
-    If cancelled, none is lost, unlike with ``sock_accept()`` of loops.
+    A cancellation loses no connection, unlike with ``sock_accept()`` of loops.
     """
     loop = asyncio.get_running_loop()
     while True:

@@ -20,10 +20,10 @@ group_var: ContextVar[str | None] = ContextVar("kopf_group", default=None)
 
 
 class LoneThread(threading.Thread):
-    """A daemon thread for functions of users; the threads which these start are no daemons.
+    """A daemon thread for users' functions; the threads that these functions start are no daemons.
 
-    Threads inherit it from the thread that makes them. The interpreter must not wait for functions
-    that hang, but it waits for the threads of users, as it does everywhere.
+    Threads inherit this flag from the thread that makes them. The interpreter must not wait for
+    functions that hang, but it waits for the threads of users, as it does everywhere.
     """
 
     def __init__(self, target: Callable[[], None], *, name: str) -> None:
@@ -32,7 +32,7 @@ class LoneThread(threading.Thread):
 
     @property
     def daemon(self) -> bool:
-        """As it is for others; but not for the functions in this thread."""
+        """True for other threads, but false for the functions in this thread."""
         return not (self._is_working and threading.get_ident() == self.ident)
 
     @daemon.setter
@@ -53,10 +53,10 @@ _Job = tuple["Future[Any]", Callable[[], Any]]
 class DaemonPool(Executor):
     """A bounded pool of threads, started when they are needed.
 
-    Namespaces get threads in turns: many functions for one of them do not hold up the others.
+    Namespaces get threads in turns: many functions for one namespace do not hold up others.
 
     Unlike with the pool of the standard library, the interpreter does not wait for these threads
-    when it exits: a function that never returns must not keep the process alive for ever.
+    when it exits. So a function that never returns does not keep the process alive for ever.
     """
 
     def __init__(self, max_workers: int | None = None, *, name: str) -> None:
@@ -67,7 +67,7 @@ class DaemonPool(Executor):
         self._counter = itertools.count()
         self._lock = threading.Lock()
         self._line: FairLine[_Job] = FairLine()  # only with the lock
-        self._jobs: queue.SimpleQueue[bool] = queue.SimpleQueue()  # one for each in the line
+        self._jobs: queue.SimpleQueue[bool] = queue.SimpleQueue()  # one for each job in the line
         self._idle = threading.Semaphore(0)
         self._threads: list[threading.Thread] = []
         self._is_closed = False
@@ -88,7 +88,7 @@ class DaemonPool(Executor):
             return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more functions, and let the threads end when they are done with these."""
+        """Take no more functions, and let the threads end after the functions in the line."""
         with self._lock:
             self._is_closed = True
             while cancel_futures and self._line:
@@ -103,11 +103,11 @@ class DaemonPool(Executor):
             job = self._take()
             if job is not None:
                 run_into(*job)
-            del job  # not to be held until the next one comes
+            del job  # do not hold it until the next job comes
         self._jobs.put(False)  # for the other threads
 
     def _wait(self) -> bool:
-        """Wait for a function; return whether there is any, or all of them are done."""
+        """Wait for a function; return false if the pool is closed and has no more of them."""
         try:
             return self._jobs.get_nowait()
         except queue.Empty:
@@ -120,7 +120,7 @@ class DaemonPool(Executor):
 
 
 def run_into(future: "Future[Any]", fn: Callable[[], Any]) -> None:
-    """Call the function, and put what comes of it into the future, unless that is cancelled."""
+    """Call the function, and put its outcome into the future, unless the future is cancelled."""
     if not future.set_running_or_notify_cancel():
         return
     try:

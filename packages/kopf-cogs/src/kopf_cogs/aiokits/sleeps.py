@@ -7,7 +7,7 @@ _LONGEST_SLEEP = 366 * 24 * 60 * 60.0
 
 
 async def sleep(delay: float | None, wakeup: asyncio.Event | None = None) -> float | None:
-    """Sleep for ``delay`` seconds, or until the ``wakeup`` event is set, whichever is sooner.
+    """Sleep for ``delay`` seconds, or less if the ``wakeup`` event is set earlier.
 
     Return ``None`` if slept in full, or the unslept remainder in seconds if woken up.
     The event is not cleared. ``None``, zero, negative, and not-a-number delays do not sleep,

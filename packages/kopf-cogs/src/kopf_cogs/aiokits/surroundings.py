@@ -15,7 +15,7 @@ from kopf_cogs.aiokits.threads import SystemThreads, Threads
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """By default, they are those of this machine."""
+    """The clock, the threads, and the random numbers; by default, of this machine."""
 
     clock: Clock = field(default_factory=SystemClock)
     threads: Threads = field(default_factory=SystemThreads)
@@ -23,26 +23,26 @@ class Surroundings:
 
 
 surroundings_var: ContextVar[Surroundings | None] = ContextVar("kopf_surroundings", default=None)
-"""The surroundings of whatever runs in this context; the real ones by default."""
+"""The surroundings of the code that runs in this context; the real ones by default."""
 
 _REAL = Surroundings()
 
 
 def get_surroundings() -> Surroundings:
-    """Where the time, the threads, and the random numbers come from in this context."""
+    """The sources of the time, the threads, and the random numbers in this context."""
     return surroundings_var.get() or _REAL
 
 
 def get_chance() -> random.Random:
-    """Where the random numbers come from in this context."""
+    """The source of the random numbers in this context."""
     return get_surroundings().chance
 
 
 def get_clock() -> Clock:
-    """Where the time comes from in this context, for those who have got no clock."""
+    """The clock of this context, for functions that get no clock as an argument."""
     return get_surroundings().clock
 
 
 def get_threads() -> Threads:
-    """Where the threads come from in this context."""
+    """The source of the threads in this context."""
     return get_surroundings().threads

@@ -1,4 +1,4 @@
-"""Threads for what must neither block the event loop nor wait for anything else in threads."""
+"""Threads for functions that must neither block the event loop, nor wait for a free thread."""
 
 import asyncio
 import contextlib
@@ -15,8 +15,8 @@ T = TypeVar("T")
 async def call_in_thread(fn: Callable[[], T], *, name: str) -> T:
     """Call the function in a new thread of its own, and return what it returns, or raise its error.
 
-    It has the context variables of the caller.
-    If cancelled, the function goes on, and its outcome is ignored; it does not hold the process.
+    The function has the context variables of the caller. If the caller is cancelled, the function
+    goes on, and its outcome is ignored. It does not hold the exit of the process.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[tuple[T | None, BaseException | None]] = loop.create_future()
@@ -30,7 +30,7 @@ async def call_in_thread(fn: Callable[[], T], *, name: str) -> T:
             outcome: tuple[T | None, BaseException | None] = fn(), None
         except BaseException as e:
             outcome = None, e
-        with contextlib.suppress(RuntimeError):  # the loop is closed, nobody waits
+        with contextlib.suppress(RuntimeError):  # the loop is closed, no task waits
             loop.call_soon_threadsafe(settle, *outcome)
 
     context = contextvars.copy_context()

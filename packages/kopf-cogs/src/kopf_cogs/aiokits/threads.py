@@ -1,4 +1,4 @@
-"""Where threads come from, and how they wait, so that simulations can put theirs in place."""
+"""The source of threads, and the way they wait. Simulations can replace both."""
 
 import threading
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from kopf_cogs.aiokits.pools import DaemonPool, LoneThread
 
 
 class Threads(Protocol):
-    """Whatever is not done by the event loop itself. It must not hold the exit of the process."""
+    """Runs functions outside of the event loop. It must not hold the exit of the process."""
 
     def start(self, fn: Callable[[], None], *, name: str) -> None:
         """Call the function in a new thread. Raises :class:`RuntimeError` if there can be none."""
@@ -18,10 +18,10 @@ class Threads(Protocol):
         """Make a pool of threads which are started when they are needed."""
 
     def repeat(self, fn: Callable[[], object], *, period: float, name: str) -> Callable[[], None]:
-        """Call the function every ``period`` seconds in a thread; get what stops that."""
+        """Call the function every ``period`` seconds in a thread; return the way to stop."""
 
     def wait(self, event: threading.Event, timeout: float | None = None) -> bool:
-        """Wait in such a thread until the event is set; get whether it is."""
+        """Wait in such a thread until the event is set; return whether it is."""
 
 
 class SystemThreads:

@@ -1,4 +1,4 @@
-"""Checks of settings where they are set: by the declared types and ranges, naming the setting."""
+"""Checks of settings: at each assignment, by the declared types and ranges."""
 
 import collections.abc
 import functools
@@ -28,7 +28,7 @@ Seconds = Annotated[float, AtLeast(0)]
 """A time, or a delay."""
 
 WholeSeconds = Annotated[int, AtLeast(1)]
-"""A time that is told to others, who expect an integer."""
+"""A time that is told to other operators, which expect an integer."""
 
 Rate = Annotated[float, AtLeast(0.001)]
 """How many things there can be in a second."""
@@ -49,8 +49,8 @@ Count = Annotated[int, AtLeast(0)]
 class SettingsGroup:
     """The base of the groups of settings. Reading them costs nothing.
 
-    What is the same for all of the groups is here, and not made for each of the dataclasses:
-    they are made at every start of an operator, so it is told by the time of the start.
+    The methods that all groups share are here. To make them for each of the dataclasses would take
+    time at every start of an operator.
     """
 
     def __repr__(self) -> str:
@@ -67,7 +67,7 @@ class SettingsGroup:
         return {field.name: getattr(self, field.name) for field in fields(group) if field.repr}
 
     def __setattr__(self, key: str, value: Any) -> None:
-        group: Any = type(self)  # classes can be hashed, whatever type checkers think of these
+        group: Any = type(self)  # classes can be hashed, but type checkers deny that
         checks = _get_checks(group).get(key, (_is_anything,))
         if not any(check(value) for check in checks):
             expected = _describe(_get_types(group)[key])
@@ -120,7 +120,7 @@ def _is_within(check: Check, limits: Iterable[AtLeast], value: Any) -> bool:
 
 
 def _are_items(check: Check, value: Any) -> bool:
-    is_known = isinstance(value, list | tuple)  # others can be iterated only once
+    is_known = isinstance(value, list | tuple)  # other kinds can be iterated only once
     is_iterable = isinstance(value, Iterable) and not isinstance(value, str | bytes)
     return is_iterable and (not is_known or all(map(check, value)))
 

@@ -15,7 +15,7 @@ _MAX_PREFIX: Final = 253 - len("/") - _MAX_NAME
 _MARKER: Final = "kopf-managed"
 _MAX_CACHED: Final = 1000
 
-# What is known as belonging to Kopf-based operators even with no marker annotations.
+# The prefixes that belong to Kopf-based operators even with no marker annotations.
 _UNMARKED_PREFIXES: Final = frozenset({"kopf.zalando.org", "kopf.dev"})
 _KOPF_DOMAIN: Final = "kopf.zalando.org"
 
@@ -28,7 +28,7 @@ class CollisionEvadingConvention:
     """A workaround for annotations which Kubernetes itself copies to other objects.
 
     Annotations of Deployments are copied to their ReplicaSets. If handlers of both
-    have the same ids, then one's progress would be taken for the other's.
+    have the same ids, then Kopf would take the progress of one for the other's.
     """
 
     def mark_key(self, key: str, *, body: Body) -> str:
@@ -50,7 +50,7 @@ class StorageKeyFormingConvention(CollisionEvadingConvention):
     * V1 limits the name with the prefix; it was used in Kopf before 1.29.
 
     ``/`` becomes ``.``. Where the name is still not acceptable for Kubernetes (e.g. has spaces,
-    begins with a dot), the unacceptable is replaced, and the hash keeps the names unique.
+    begins with a dot), these characters are replaced, and the hash keeps the names unique.
     """
 
     prefix: str
@@ -71,7 +71,7 @@ class StorageKeyFormingConvention(CollisionEvadingConvention):
         self._known_keys: dict[str, list[str]] = {}
 
     def make_keys(self, key: str, *, body: Body | None = None) -> Iterable[str]:
-        """Make full names of annotations: all to be written; on reading, the first found wins."""
+        """Make full names of annotations: all are written; on reading, the first found wins."""
         marked = key if body is None else self.mark_key(key, body=body)
         names = self._known_keys.get(marked)
         if names is None:
@@ -154,7 +154,7 @@ class StorageKeyMarkingConvention:
 
 
 class StorageStanzaCleaner:
-    """Removal of what is not essential."""
+    """Removal of fields that are not essential."""
 
     @staticmethod
     def remove_annotations(essence: BodyEssence, keys_to_remove: Collection[str]) -> None:
@@ -184,7 +184,7 @@ def is_kopf_prefix(prefix: str) -> bool:
 
 
 def select_marks(annotations: Mapping[str, str]) -> dict[str, str]:
-    """The annotations in which Kopf-based operators keep what they need."""
+    """The annotations in which Kopf-based operators keep their data."""
     known = {*_UNMARKED_PREFIXES, *_detect_marked_prefixes(annotations)}
     pairs = [(key, key.partition("/")[0]) for key in annotations if "/" in key]
     return {key: annotations[key] for key, pre in pairs if pre in known or is_kopf_prefix(pre)}

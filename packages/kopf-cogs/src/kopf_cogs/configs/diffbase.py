@@ -152,7 +152,7 @@ class AnnotationsDiffBaseStorage(StorageKeyFormingConvention, DiffBaseStorage):
 
     def build(self, *, body: Body, extra_fields: Iterable[FieldSpec] | None = None) -> BodyEssence:
         essence = super().build(body=body, extra_fields=extra_fields)
-        # Those of Kopf's own are not there, unless somebody wants them to be.
+        # The base class has dropped Kopf's own annotations, except in the extra fields.
         if "metadata" in essence and (extra_fields or not is_kopf_prefix(self.prefix)):
             for key in (self.key, _SEEN_STATES):
                 self.remove_annotations(essence, list(self.make_keys(key, body=body)))
@@ -340,7 +340,7 @@ class MultiDiffBaseStorage(DiffBaseStorage):
 def keeps_essence_as_is(storage: DiffBaseStorage) -> bool:
     """Whether the essence is always the same for the same object, and is JSON, nothing more.
 
-    Those of users can do anything: e.g. look at the time, or at other objects.
+    Storages of users can do anything: e.g. look at the time, or at other objects.
     """
     return type(storage) is AnnotationsDiffBaseStorage
 
@@ -357,7 +357,7 @@ def with_system_fields(part: Mapping[str, Any], body: Body) -> dict[str, Any]:
 
 
 def _decode(encoded: object, where: Place, body: Body) -> BodyEssence | None:
-    """Read the state in whatever form it is."""
+    """Read the state in any of its forms."""
     decoded = decode_json(encoded, where, body)
     if decoded is not None and len(decoded) == 1:
         if COMPRESSED in decoded:

@@ -28,13 +28,13 @@ class ExecutionSettings(SettingsGroup):
     """The time (in seconds) for one attempt of any handler, and for one pass of a reconciler.
 
     Asynchronous functions are cancelled then, and retried as after other errors. Threads cannot
-    be interrupted: they are named in the log, and are waited for. Daemons are not limited.
+    be interrupted: Kopf names them in the log, and waits for them. Daemons are not limited.
     """
 
     honor_pauses: bool = False
     """Whether to handle nothing for the objects with the annotation ``kopf.zalando.org/paused``.
 
-    Everybody who may patch an object may pause it then. Deletions are handled anyway.
+    Then, any user who may patch an object may pause it. Deletions are handled anyway.
     """
 
     _is_customized: bool = dataclasses.field(default=False, init=False, repr=False)

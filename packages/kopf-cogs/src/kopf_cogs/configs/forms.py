@@ -89,7 +89,7 @@ class Form(NamedTuple):
         return body
 
     def reduce(self, old: BodyEssence, new: BodyEssence, body: Body) -> BodyEssence:
-        """Drop from the old essence what the functions drop from objects.
+        """Drop from the old essence the fields that the functions drop from objects.
 
         The old essence can be from the time when the operator kept whole objects. It can also be
         the result of the functions already. If they cannot be applied to their own results, the

@@ -1,4 +1,4 @@
-"""Reading what could be edited by people, cut, or written by other versions."""
+"""Reading of stored data, which people could edit or cut, or other versions could write."""
 
 import datetime
 import functools
@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.dicts import is_mapping
 
-# It is on the hot path: once per every object's event. The faster parser is used if installed.
+# Parsing is on the hot path: for every event. The faster parser is used if installed.
 _loads: Callable[[str], Any]
 _dumps: Callable[[Any], bytes] | None
 try:
@@ -24,7 +24,7 @@ else:
     )
 
 Place: TypeAlias = tuple[str, ...]
-"""What and where is read, for the logs: e.g. ``("field", "status", "kopf")``."""
+"""The kind of a place and its path, for the logs: e.g. ``("field", "status", "kopf")``."""
 
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 def encode_json(value: Any) -> str:
     """Encode compactly, with the non-ASCII characters escaped.
 
-    The result is always the same, whatever is installed: it is compared by people and tools.
+    The result does not depend on the installed libraries: people and tools compare it.
     """
     if _dumps is not None:
         try:
@@ -52,17 +52,17 @@ def encode_json(value: Any) -> str:
 
 
 def _is_undisputed(text: str) -> bool:
-    """Whether all encoders write it so: no NaNs (as nulls), no tiny numbers, nothing to escape."""
+    """Whether all encoders write the same: no NaNs (as nulls), no tiny numbers, no escapes."""
     return "\x7f" not in text and "null" not in text and "0.0000" not in text
 
 
 def _has_exponents(encoded: bytes) -> bool:
-    """Whether there can be any; translations are quicker in bytes, and searches are in strings."""
+    """Whether there can be exponents; translations are quicker in bytes, searches in strings."""
     return encoded.translate(_DIGITS_TO_ZEROS).find(b"0e") >= 0
 
 
 def decode_json(encoded: object, where: Place, body: Body) -> dict[str, Any] | None:
-    """Decode a JSON dictionary; if it is not such, log a warning and return nothing.
+    """Decode a JSON dictionary; if it is none, log a warning and return nothing.
 
     The content is never logged: it can contain secrets.
     """
@@ -116,7 +116,7 @@ def parse_record(encoded: object) -> dict[str, Any] | None:
 
 
 def clean_record(record: object) -> dict[str, Any] | None:
-    """What makes sense in the record of progress, if it looks like one; with no warnings."""
+    """The valid values of a record of progress, if it looks like one; with no warnings."""
     if not isinstance(record, Mapping) or "started" not in record:
         return None
     return {key: val for key, val in record.items() if key in _CHECKS and _CHECKS[key](val)}
@@ -165,7 +165,7 @@ _TYPES: Final[Mapping[str, type]] = {
     "success": bool,
     "failure": bool,
 }
-"""Of which types they usually are, so that there is nothing else to be checked."""
+"""The usual types of values: a value of its usual type needs no other checks."""
 
 
 def _warn(where: Place, body: Body, reason: str) -> None:

@@ -9,13 +9,13 @@ from kopf_cogs.configs.diffbase import AnnotationsDiffBaseStorage
 from kopf_cogs.configs.progress import SmartProgressStorage
 
 MAX_LENGTH = 63
-"""Names are values of labels, too: these are limited."""
+"""Names are also values of labels, and Kubernetes limits the length of these."""
 
 _VALID = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
 class Settings(Protocol):
-    """What has the settings that follow the name."""
+    """The settings, some of which follow the name."""
 
     @property
     def persistence(self) -> Any: ...
@@ -25,7 +25,7 @@ class Settings(Protocol):
 
 
 def get_followers(settings: Settings) -> Mapping[str, Any]:
-    """The values which follow the name for as long as nobody has set others."""
+    """The values that follow the name until the user sets other values."""
     return {
         "finalizer": settings.persistence.finalizer,
         "progress_storage": settings.persistence.progress_storage,
@@ -35,7 +35,7 @@ def get_followers(settings: Settings) -> Mapping[str, Any]:
 
 
 def follow(settings: Settings, known: Mapping[str, Any], name: str | None) -> Mapping[str, Any]:
-    """Set what follows the name; get what has been set. With no name, everything stays as is.
+    """Set the values that follow the name; return them. With no name, everything stays as is.
 
     Raises :class:`SettingError` if there can be no such name.
     """

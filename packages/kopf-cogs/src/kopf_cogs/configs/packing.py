@@ -35,9 +35,9 @@ class Digests(dict[str, Any]):
         self._items = sorted(_parse_items(items), key=lambda item: len(item[0]))
 
     def reveal(self, new: Mapping[str, Any]) -> BodyEssence:
-        """The former state: what has not changed is as it is now, what has changed is a digest.
+        """The earlier state: unchanged fields have their current values, changed ones are digests.
 
-        The fields with digests of their own are known apart from the rest of their parents.
+        A field with its own digest is compared separately from its parent.
         """
         old: dict[str, Any] = {}
         known: set[FieldPath] = set()
@@ -75,7 +75,7 @@ def compress(encoded: str) -> str | None:
 
 
 def decompress(decoded: Mapping[str, Any]) -> str | None:
-    """The text that was compressed; ``None`` if it was not, or if it is broken."""
+    """The text that was compressed; ``None`` if there is none, empty if it is broken."""
     packed = decoded.get(COMPRESSED)
     if not isinstance(packed, str):
         return None

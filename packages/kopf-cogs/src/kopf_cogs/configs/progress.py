@@ -370,9 +370,9 @@ class _LegacyStatusProgressStorage(StatusProgressStorage):
 
 
 def keeps_progress_as_is(storage: ProgressStorage) -> bool:
-    """Whether what is stored is fetched as it was, if nobody has changed the object since.
+    """Whether records are fetched as they were stored, if no client has changed the object.
 
-    Those of users can do anything: cut the records, keep them elsewhere, change them there.
+    Storages of users can do anything: cut the records, keep them elsewhere, change them there.
     """
     return type(storage) in (AnnotationsProgressStorage, SmartProgressStorage)
 

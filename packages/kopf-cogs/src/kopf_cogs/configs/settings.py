@@ -62,7 +62,7 @@ class PostingSettings(SettingsGroup):
     """Whether the events are posted at all, both by the framework and by ``kopf.event()``."""
 
     loggers: bool = False
-    """Whether what handlers log is also posted as events."""
+    """Whether the log messages of handlers are also posted as events."""
 
     level: int = logging.INFO
     """The minimal level of log messages to be posted, as in ``logging``."""
@@ -100,7 +100,7 @@ class PeeringSettings(SettingsGroup):
     """Whether to be silent about the peering in the logs."""
 
     priority: int = 0
-    """The priority of this operator. Those with lower priorities are paused."""
+    """The priority of this operator. Operators with lower priorities are paused."""
 
     lifetime: WholeSeconds = 60
     """How long (in seconds) the operator is considered alive after its last sign of life."""
@@ -112,7 +112,7 @@ class PeeringSettings(SettingsGroup):
     """Whether to ignore all other operators."""
 
     clusterwide: bool = False
-    """Whether to use the cluster-wide peering, or those in the served namespaces."""
+    """Whether to use the cluster-wide peering, or the peerings in the served namespaces."""
 
     @property
     def namespaced(self) -> bool:
@@ -212,7 +212,7 @@ class WatchingSettings(SettingsGroup):
     """Shard selectors by resources, for the servers which support sharded lists & watches."""
 
     transforms: SelectorMapping[TransformFn] = dataclasses.field(default_factory=SelectorMapping)
-    """Functions by resources: what to keep of each object, right after it is parsed."""
+    """Functions by resources: they reduce each object, right after it is parsed."""
 
     metadata_if_enough: bool = False
     """Whether to watch only the metadata of objects where it is surely enough for all handlers."""
@@ -274,8 +274,8 @@ class ServingSettings(SettingsGroup):
     """
 
     token: str | None = dataclasses.field(default=None, repr=False)
-    """What the status is only shown for, as in ``Authorization: Bearer TOKEN``; ``None`` if to all
-    who can connect."""
+    """The token to see the status, as in ``Authorization: Bearer TOKEN``; ``None`` shows it to all
+    clients that can connect."""
 
 
 @dataclasses.dataclass(repr=False, eq=False)

@@ -24,22 +24,22 @@ class Interrupted(Exception):
         name = type(self.__cause__).__name__
         try:
             return f"{name}: {self.__cause__}".rstrip(": ")
-        except BaseException:  # the class of the error is of users, too
+        except BaseException:  # users can define the class of the error, too
             return name
 
 
 class ExitWish(Interrupted):
-    """A function has raised ``SystemExit``; whoever runs the operator knows it already."""
+    """A function has raised ``SystemExit``; the listener for exits knows it already."""
 
 
 exit_listener: ContextVar[Callable[[SystemExit], None] | None] = ContextVar(
     "exit_listener", default=None
 )
-"""Who is told if users' functions ask to exit; set by the operator for everything inside of it."""
+"""The function to tell if users' functions ask to exit; the operator sets it for all its tasks."""
 
 
 def interrupted(exc: BaseException) -> Interrupted:
-    """Make an error of what must not go through the framework; tell of the wishes to exit."""
+    """Convert an error that must not go through the framework; tell of the wishes to exit."""
     if not isinstance(exc, SystemExit):
         return Interrupted()
     listener = exit_listener.get()
@@ -49,7 +49,7 @@ def interrupted(exc: BaseException) -> Interrupted:
 
 
 def call(fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Call the function; whatever it raises comes as an :class:`Exception`."""
+    """Call the function; convert all its errors to an :class:`Exception`."""
     try:
         return fn(*args, **kwargs)
     except Exception:

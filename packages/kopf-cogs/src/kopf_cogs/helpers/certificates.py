@@ -15,7 +15,7 @@ Path = str | os.PathLike[str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificates:
-    """What a TLS connection is verified and authenticated with.
+    """The certificates and keys that verify and authenticate a TLS connection.
 
     Each is given either as a path or as data: PEM or base64-encoded PEM.
     """
@@ -86,14 +86,14 @@ def _expand(path: Path | None) -> str | None:
 
 
 def has_private_key(path: Path) -> bool:
-    """Whether the file has a private key, as those of certificates sometimes have."""
+    """Whether the file has a private key, as files of certificates sometimes have."""
     with open(os.path.expanduser(path), "rb") as file:
         return b"PRIVATE KEY-----" in file.read()
 
 
 @contextlib.contextmanager
 def _explained(title: str, *paths: Path | None) -> Iterator[None]:
-    """Turn the errors of OpenSSL into those telling what is wrong with what."""
+    """Turn the errors of OpenSSL into errors that name the broken data and its file."""
     where = " & ".join(os.fspath(path) for path in paths if path)
     where = f" ({where})" if where else ""
     try:

@@ -2,7 +2,7 @@
 
 
 class HintedError(Exception):
-    """An error that can know what would help: a base class for others."""
+    """The base class of errors that can have a hint."""
 
     role_hint = ""
-    """The rule that would permit it, a sentence to go on the message with; empty if unknown."""
+    """The rule that would permit the request, as the end of the message; empty if unknown."""

@@ -21,12 +21,12 @@ except ImportError:  # pragma: no cover
 MAX_DEPTH = 256
 """How many levels of lists and objects can be in each other: more than anyone needs.
 
-It is not about parsing: whatever compares, copies, or prints the documents takes several frames
-of the stack for each level, and users' functions have a stack of their own above that.
+The limit is not for parsing. To compare, copy, or print a document takes several frames of the
+stack for each level, and users' functions need some frames above that.
 """
 
 SMALL = 2 * MAX_DEPTH
-"""In bytes: these cannot be nested too deep, as each level takes two of them."""
+"""In bytes: smaller documents cannot be nested too deep, as each level takes two bytes."""
 
 BIG = 32 * 1024
 """In bytes: objects of Kubernetes are usually smaller, and lists of them are bigger."""
@@ -78,9 +78,9 @@ def _loads_slowly(raw: bytes) -> Any:
 
 
 def _has_many_brackets(raw: bytes) -> bool:
-    """Whether it can be deep at all, whatever the order of the brackets is.
+    """Whether the document has enough brackets to be too deep.
 
-    Big documents have many, usually: it is not worth the time to count them.
+    Big documents usually have many brackets: it is not worth the time to count them.
     """
     if len(raw) > BIG:
         return True
@@ -90,9 +90,9 @@ def _has_many_brackets(raw: bytes) -> bool:
 
 
 def _is_surely_shallow(obj: Any) -> bool:
-    """Whether orjson can serialise it back: it refuses what is nested deeper than 254 levels.
+    """Whether orjson can serialise it back: orjson refuses objects deeper than 254 levels.
 
-    Big lists are checked so: it is several times faster than looking for the brackets.
+    For big lists, this is several times faster than looking for the brackets.
     """
     if obj is _ABSENT or not _REFUSES_DEPTH:
         return False
@@ -123,9 +123,9 @@ def _is_deep(raw: bytes) -> bool:
 def dumps(obj: Any, *, sort_keys: bool = False) -> bytes:
     """Serialise to compact JSON in UTF-8. Mappings of all kinds are accepted.
 
-    With the keys sorted, the same content is the same text, whatever their order was.
+    With the keys sorted, the same content is the same text, in any original order of keys.
 
-    Raises :class:`TypeError` or :class:`ValueError` for what JSON cannot express: sets, bytes,
+    Raises :class:`TypeError` or :class:`ValueError` for values that JSON lacks: sets, bytes,
     dates, NaNs, circular structures, too deep structures.
     """
     data = _dumps_quickly(obj, sort_keys)
@@ -135,7 +135,7 @@ def dumps(obj: Any, *, sort_keys: bool = False) -> bytes:
 def as_yaml(data: bytes) -> bytes:
     """Make the serialised JSON mean the same when it is parsed as YAML.
 
-    It is nearly so always; but YAML refuses some characters, and takes others for line breaks.
+    Nearly all JSON is YAML; but YAML refuses some characters, and takes others for line breaks.
     """
     return _NOT_YAML.sub(_escape, data)
 
@@ -147,7 +147,7 @@ def _escape(found: re.Match[bytes]) -> bytes:
 def clone(obj: Any) -> Any:
     """A copy that shares nothing with the original, much faster than ``copy.deepcopy()``.
 
-    That is for what has come from JSON; all else is copied slowly.
+    It is fast for values that have come from JSON; all other values are copied slowly.
     """
     try:
         return dumps_and_loads(obj)[1]
@@ -156,12 +156,12 @@ def clone(obj: Any) -> Any:
 
 
 def dumps_and_loads(obj: Any, *, sort_keys: bool = False) -> tuple[bytes, Any]:
-    """Serialise it, and parse that back: so, all of it is dictionaries, lists, and scalars.
+    """Serialise the object, and parse it back: into dictionaries, lists, and scalars only.
 
-    Raises the same errors as these two do.
+    Raises the same errors as :func:`dumps` and :func:`loads` do.
     """
     data = _dumps_quickly(obj, sort_keys)
-    if data is not None and _REFUSES_DEPTH:  # it would not be here if it were too deep
+    if data is not None and _REFUSES_DEPTH:  # orjson has refused too deep objects
         return data, orjson.loads(data)
     data = _dumps_slowly(obj, sort_keys) if data is None else data
     return data, loads(data)
@@ -173,11 +173,11 @@ def _dumps_quickly(obj: Any, sort_keys: bool) -> bytes | None:
     try:
         data = orjson.dumps(obj, _default, _ORJSON_SORTED if sort_keys else _ORJSON_OPTIONS)
     except TypeError:
-        return None  # incl. orjson's own errors; the details are told by the standard library
+        return None  # incl. orjson's own errors; the standard library tells the details
     # Orjson turns NaNs to nulls, and nulls delete fields when used in patches.
     if b"null" in data and _has_nans(obj):
         return None
-    # What it makes takes several times more memory than it needs, and requests can wait for long.
+    # The data takes several times more memory than it needs, and requests can wait for long.
     return bytes(memoryview(data))
 
 
@@ -203,7 +203,7 @@ def _default(obj: Any) -> Any:
 
 
 def _has_nans(obj: Any) -> bool:
-    if type(obj) in _HARMLESS:  # most of what is there
+    if type(obj) in _HARMLESS:  # most of the values
         return False
     if isinstance(obj, float):
         return not math.isfinite(obj)
@@ -222,7 +222,7 @@ _ORJSON_SORTED = 0 if orjson is None else _ORJSON_OPTIONS | orjson.OPT_SORT_KEYS
 
 
 def _refuses_depth() -> bool:
-    """Whether this version of orjson has the limit that is relied on."""
+    """Whether this version of orjson has the limit of depth that this module relies on."""
     if orjson is None:
         return False
     deep: list[Any] = []

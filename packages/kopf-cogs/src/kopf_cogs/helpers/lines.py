@@ -31,7 +31,7 @@ class FairLine(Generic[T]):
 
     def __init__(self) -> None:
         self.entries: OrderedDict[T, str | None] = OrderedDict()
-        """The waiting entries with their groups, in the order of coming. Read-only for others."""
+        """The waiting entries with their groups, in the order of coming. Callers only read it."""
 
         self._only: str | None = None  # the group of all entries, while they are not sorted
         self._groups: _Groups[T] | None = None
@@ -84,7 +84,7 @@ class FairLine(Generic[T]):
             self._forget(group)
 
     def _forget(self, group: str | None) -> None:
-        """Forget the group if nobody of it waits anymore."""
+        """Forget the group if none of its entries waits anymore."""
         if self._groups is not None and not self._groups[group]:
             del self._groups[group]
 

@@ -13,7 +13,7 @@ from kopf_cogs.structs.dicts import (
 )
 
 ANNOTATIONS: Final[FieldPath] = ("metadata", "annotations")
-"""Where they are in objects, and in patches."""
+"""The path to the annotations in objects and in patches."""
 
 SET_BY_SERVERS: Final = frozenset(
     {
@@ -214,7 +214,7 @@ class Body(ReplaceableMappingView[str, Any]):
     __slots__ = ("_meta", "_parsed", "_spec", "_status")
 
     _meta: Meta | None
-    _parsed: dict[Any, Any]  # absent until somebody asks for it: bodies are made for every event
+    _parsed: dict[Any, Any]  # absent until it is needed: bodies are made for every event
     _spec: Spec | None
     _status: Status | None
 
@@ -278,7 +278,7 @@ def build_object_reference(body: Mapping[str, Any] | RawBody) -> ObjectReference
         "uid": meta.get("uid"),
         "namespace": meta.get("namespace"),
     }
-    if all(ref.values()):  # as nearly all objects have them
+    if all(ref.values()):  # nearly all objects have all of the fields
         return ref
     return cast("ObjectReference", {field: value for field, value in ref.items() if value})
 

@@ -1,7 +1,7 @@
 """Lists of conditions: many clients write to them at once, and must not erase other conditions.
 
 API servers replace lists as a whole. A client that sends a list made of an older state erases the
-conditions that others have set since then.
+conditions that other clients have set since then.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,7 +11,7 @@ from kopf_cogs.structs.dicts import is_mapping
 
 
 class PlannedConditions(list[Any]):
-    """The list of conditions as it must become; and what it is made of, so it can be made anew."""
+    """The wanted list of conditions, with the list it is made of, so that it can be made anew."""
 
     __slots__ = ("base",)
 
@@ -20,8 +20,8 @@ class PlannedConditions(list[Any]):
         self.base = base
 
     def rebase(self, fresh: Any) -> "PlannedConditions":
-        """The same changes of the same conditions, in the list as it is now."""
-        if fresh == self.base or fresh == self:  # so it is nearly always
+        """Make the same changes of the same conditions in the current list."""
+        if fresh == self.base or fresh == self:  # as in nearly all cases
             return self
         wanted, base, items = (index_conditions(source) for source in (self, self.base, fresh))
         for type in base.keys() - wanted.keys():
@@ -31,7 +31,7 @@ class PlannedConditions(list[Any]):
 
 
 def index_conditions(conditions: Any) -> dict[str, dict[str, Any]]:
-    """The conditions by their types, leaving out what is not understood: anything can be there."""
+    """The conditions by their types, without broken items: the list can contain anything."""
     return {
         item["type"]: dict(item)
         for item in (conditions if isinstance(conditions, list) else ())
@@ -42,8 +42,8 @@ def index_conditions(conditions: Any) -> dict[str, dict[str, Any]]:
 def is_seen(body: Mapping[str, Any]) -> bool:
     """Whether the latest generation of the object is only the change of its status.
 
-    It is so if the status is not a subresource: its changes are counted, too, so the generation
-    is always one ahead of what the status says of it.
+    This happens if the status is not a subresource: changes of the status are counted, too, so
+    the generation is always one ahead of the observed generation in the status.
     """
     metadata, status = body.get("metadata") or {}, body.get("status") or {}
     items = [status, *index_conditions(status.get("conditions")).values()]
@@ -60,7 +60,7 @@ def find_planned(patch: Any) -> PlannedConditions | None:
 
 
 def rebase_conditions(patch: dict[str, Any], body: Any) -> dict[str, Any]:
-    """The same patch for the object as it is now; the very same one if it plans no conditions."""
+    """The same patch for the current object; the very same one if it plans no conditions."""
     planned = find_planned(patch)
     if planned is None or body is None:
         return patch

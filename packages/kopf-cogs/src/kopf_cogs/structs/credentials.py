@@ -24,7 +24,7 @@ _SECRETS: Final = frozenset(
     {"password", "token", "private_key_data", "certificate_data", "ca_data", "proxy_url"}
 )
 
-# What can be in the names of HTTP headers with no escaping, besides letters and digits.
+# The characters of HTTP header names that need no escaping, besides letters and digits.
 _SAFE_IN_HEADERS: Final = "!#$&'*+-.^_`|~"
 
 
@@ -44,7 +44,7 @@ def as_utc(moment: datetime.datetime) -> datetime.datetime:
 class KubeContext:
     """The basics of any credentials: which server to connect to, and until when.
 
-    Of several credentials, those with the highest priority are used, in random order.
+    Of several credentials, Kopf uses the ones with the highest priority, in random order.
     The naive expiration time is treated as UTC.
     """
 
@@ -54,7 +54,7 @@ class KubeContext:
     expiration: datetime.datetime | None = None
 
     def __repr__(self) -> str:
-        # Neither logs nor tracebacks must contain secrets, so there are only the facts of them.
+        # Logs and tracebacks must not contain secrets, so the text only shows that they are set.
         values = ((f.name, getattr(self, f.name)) for f in dataclasses.fields(self) if f.repr)
         shown = (
             f"{key}={'***' if key in _SECRETS else repr(val)}"

@@ -206,7 +206,7 @@ def resource(
 
 
 def definition_of(cls: Any) -> Definition | None:
-    """What the class says of its kind; ``None`` if it says nothing. It is not inherited."""
+    """The definition that the class declares; ``None`` if there is none. It is not inherited."""
     attributes = getattr(cls, "__dict__", {}) if isinstance(cls, type) else {}
     found = attributes.get(_ATTRIBUTE)
     return found if isinstance(found, Definition) else None

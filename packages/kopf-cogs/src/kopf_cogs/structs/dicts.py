@@ -87,7 +87,7 @@ def ensure(d: MutableMapping[str, Any], path: FieldPath, value: Any) -> None:
 
 
 def remove(d: MutableMapping[str, Any], path: FieldPath) -> None:
-    """Remove a nested field, and then those of its parents that are empty.
+    """Remove a nested field, and then its empty parents.
 
     It is fine if the field is already absent.
 
@@ -208,7 +208,7 @@ class MappingView(_View, Mapping[_K, _V], Generic[_K, _V]):
 
     __hash__ = None  # type: ignore[assignment]
 
-    # The inherited methods go through the Python code for each key; these ones do not.
+    # The inherited methods go through the Python code for each key; these methods do not.
     def get(self, key: _K, default: Any = None, /) -> Any:
         here = self._here() if self._path else self._cell[0]  # the whole object is asked often
         return here.get(key, default)

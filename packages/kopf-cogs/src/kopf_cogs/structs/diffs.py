@@ -8,7 +8,7 @@ from kopf_cogs.structs.dicts import FieldPath, is_mapping, resolve
 
 
 class DiffScope(enum.Flag):
-    """Which side's fields matter: those only of the left, of the right, or of both."""
+    """The side whose fields matter: only the left, only the right, or both."""
 
     LEFT = enum.auto()
     RIGHT = enum.auto()
@@ -103,7 +103,7 @@ def diff(a: Any, b: Any, *, scope: DiffScope = DiffScope.FULL) -> Diff:
 
     An absent field and a field with ``None`` are the same. Added and removed dictionaries
     are reported as a whole. In each dictionary, first go the additions, then the removals, then
-    the changes, including those in the nested dictionaries.
+    the changes, including the changes in nested dictionaries.
 
     In the scopes other than the full one, the fields that are only in the other side are skipped:
     e.g., ``LEFT`` tells whether all of ``a`` is in ``b``.
@@ -117,7 +117,7 @@ def reduce(d: Diff, path: FieldPath) -> Diff:
 
 
 def _iter_diff(a: Any, b: Any, path: FieldPath, scope: DiffScope) -> Iterator[DiffItem]:
-    # Both are known to differ. All comparing is in C: it is much faster than going through them.
+    # The values differ. All comparing is in C: it is much faster than iterating over them.
     if a is None:
         if DiffScope.RIGHT in scope:
             yield DiffItem(DiffOperation.ADD, path, a, b)

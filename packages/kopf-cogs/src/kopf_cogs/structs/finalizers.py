@@ -21,7 +21,7 @@ def is_deletion_blocked(body: Mapping[str, Any] | RawBody, finalizer: str) -> bo
 
 
 def _get_meta(body: Mapping[str, Any] | RawBody) -> Mapping[str, Any]:
-    """The metadata, whatever is there; most of the objects have none of what is looked for."""
+    """The metadata, empty if broken; most objects have neither a deletion nor finalizers in it."""
     meta = body.get("metadata")
     return meta if type(meta) is dict or is_mapping(meta) else _NO_META
 

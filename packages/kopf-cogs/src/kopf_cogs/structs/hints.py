@@ -12,7 +12,7 @@ QUALIFIERS: Final = ("Final", "Required", "NotRequired", "ReadOnly")
 
 
 def open_alias(annotation: Any) -> Any:
-    """The type that the annotation is a name of, or is a qualifier of; otherwise, itself."""
+    """The type that the annotation names or qualifies; otherwise, the annotation itself."""
     origin = get_origin(annotation)
     if isinstance(annotation, typing.NewType):
         return annotation.__supertype__
@@ -26,7 +26,7 @@ def open_alias(annotation: Any) -> Any:
 
 
 def is_alias(annotation: Any) -> bool:
-    """Whether it is made by the statement ``type``, which older versions of Python do not have."""
+    """Whether the statement ``type`` has made it; older versions of Python do not have it."""
     return type(annotation).__name__ == "TypeAliasType"
 
 

@@ -29,7 +29,7 @@ def escape_pointer(key: str) -> str:
 def make_json_patch(old: Any, new: Any, path: str = "") -> JSONPatch:
     """List the operations which turn the old structure into the new one.
 
-    Only what is different is mentioned. The order of the operations is stable.
+    Only the differences are mentioned. The order of the operations is stable.
     """
     return list(_iter_ops(old, new, path))
 
@@ -103,7 +103,7 @@ def _iter_list_ops(
     while tail < limit - head and same(old[-1 - tail], new[-1 - tail]):
         tail += 1
 
-    # What remains is the changed middle: changed item by item, then cut or extended.
+    # The rest is the changed middle: change it item by item, then cut or extend it.
     old_end, new_end = len(old) - tail, len(new) - tail
     for idx in range(head, min(old_end, new_end)):
         yield from _iter_ops(old[idx], new[idx], f"{path}/{idx}")

@@ -8,7 +8,7 @@ _SET = re.compile(r"^(?P<key>\S+)\s+(?P<op>in|notin)\s*\((?P<values>[^()]*)\)$")
 
 
 def matches_labels(selector: str, labels: Mapping[str, str]) -> bool:
-    """Whether the labels are those that the selector asks for; an empty one asks for nothing."""
+    """Whether the labels match the selector; an empty selector matches all labels."""
     parts = [part.strip() for part in _PARTS.split(selector)]
     return all(_matches(part, labels) for part in parts if part)
 

@@ -18,11 +18,11 @@ Tree = Mapping[str, Any]
 
 _MAPPINGS = (dict, Mapping)  # dictionaries are recognised much faster than mappings in general
 
-# These are never managed: they tell which object it is.
+# These fields are never managed: they identify the object.
 _IDENTITY = frozenset({"apiVersion", "kind"})
 _IDENTITY_IN_META = frozenset({"name", "namespace", "uid", "resourceVersion", "managedFields"})
 
-# Only where quantities are: elsewhere, "1.0" and "1" are different texts.
+# The fields with quantities: in other fields, "1.0" and "1" are different texts.
 _QUANTITY_HOLDERS = frozenset(
     {
         *("requests", "limits", "hard", "capacity", "allocatable", "overhead", "target"),
@@ -59,15 +59,14 @@ def find_drift(
 ) -> FieldPath | None:
     """The first field in which the object is not as wanted; ``None`` if applying changes nothing.
 
-    Only the fields that are wanted, and those that the manager has applied earlier, do count:
-    defaults and the fields of other managers do not. The path is empty if the manager has never
-    applied anything; or if the server does not tell: ignore it then, so that only what is wanted
-    is compared. Known blind spot: what is not wanted anymore inside of atomic fields
-    (those that are always set as a whole) looks the same as defaults there.
-    The ``ignored`` fields do not differ, whatever they are.
+    Only the wanted fields count, and the fields that the manager has applied earlier. Defaults and
+    the fields of other managers do not count. The path is empty if the manager has never applied
+    anything, or if the server does not tell. For such servers, ignore the empty path: then, only
+    the wanted fields are compared. Known blind spot: in atomic fields, which are always set
+    as a whole, an unwanted value looks the same as a default. The ``ignored`` fields never differ.
 
-    If the object is known in another version of its kind, in which its fields can be others, the
-    values are not compared, except for the metadata: those who change a field take it from us.
+    If the object is known in another version of its kind, its fields can be different. Then, only
+    the values of the metadata are compared: a client that changes another field takes it from us.
     """
     owned = get_applied_fields(live, manager)
     rest = {key: value for key, value in wanted.items() if key not in _IDENTITY}
@@ -103,7 +102,7 @@ def _find_drift_over_versions(
 def _find_lost(
     wanted: Any, owned: Tree, path: FieldPath, ignored: Collection[FieldPath]
 ) -> FieldPath | None:
-    """The first field which is wanted but is not ours. Empty ones can be of nobody."""
+    """The first wanted field that is not ours. Empty fields can have no manager."""
     if not owned.keys() - {"."}:
         return None
     if isinstance(wanted, _MAPPINGS):
@@ -123,7 +122,7 @@ def _find_lost(
 
 
 def _find_item(item: Any, owned: Tree) -> Tree | None:
-    """What is owned in the item of a list with keys, or of a set."""
+    """The owned fields of the item of a list with keys, or of a set."""
     for element, below in owned.items():
         if element.startswith("v:") and json.loads(element[2:]) == item:
             return cast("Tree", below)
@@ -135,9 +134,9 @@ def _find_item(item: Any, owned: Tree) -> Tree | None:
 
 
 def _is_settled(wanted: Any, live: Any, owned: Tree) -> bool:
-    """Whether everything is surely as wanted, and is ours: so it is in nearly all cases.
+    """Whether all fields are surely as wanted, and are ours, as in nearly all cases.
 
-    It is several times faster than to look for differences. If unsure, it is false.
+    This is several times faster than to look for differences. If unsure, it is false.
     """
     if type(wanted) is not type(live):
         return False
@@ -147,13 +146,13 @@ def _is_settled(wanted: Any, live: Any, owned: Tree) -> bool:
         return len(wanted) == len(owned) - ("." in owned) and _are_settled(wanted, live, owned)
     if not isinstance(wanted, list) or len(wanted) != len(owned) - ("." in owned):
         return False
-    # What is owned is there. There is as much of it as there are items, so it is all of them.
+    # All owned items are there. There are as many of them as wanted items, so these are all.
     is_whole = not any(below for element, below in owned.items() if element != ".")
     return is_whole and bool(wanted == live)
 
 
 def _are_settled(wanted: dict[str, Any], live: dict[str, Any], owned: Tree) -> bool:
-    """The same for all the fields of one mapping; most of them are strings, which need no calls."""
+    """The same check of all fields of one mapping; most fields are strings, which need no calls."""
     for key, value in wanted.items():
         below = owned.get(f"f:{key}")
         if below is None or key not in live:
@@ -229,7 +228,7 @@ def _compare_items(
             if not covers(real, item, here) and here not in ignored:
                 return here
             continue
-        # Omitted keys are defaults; but the manager owns them, since it is how it is found.
+        # Omitted keys are defaults; but the manager owns them, since they identify the item.
         found = _compare_fields({**keys, **item}, real, {**_own(keys), **below}, here, ignored)
         if found is not None:
             return found
@@ -257,9 +256,9 @@ def _compare_set(
 
 
 def covers(live: Any, wanted: Any, path: FieldPath = ()) -> bool:
-    """Whether everything wanted is there; what else is there in mappings, are defaults."""
+    """Whether all wanted values are there; all other values in mappings are defaults."""
     if type(wanted) is str and type(live) is str and wanted == live:
-        return True  # the most frequent one
+        return True  # the most frequent case
     if isinstance(wanted, _MAPPINGS):
         return isinstance(live, _MAPPINGS) and all(
             covers(live[key], value, (*path, key)) if key in live else not value
@@ -277,17 +276,17 @@ def covers(live: Any, wanted: Any, path: FieldPath = ()) -> bool:
 
 
 def _is_omitted(value: Any, *, is_owned: bool) -> bool:
-    """Whether servers store nothing for such a value: Go omits what is empty.
+    """Whether servers store nothing for such a value: Go omits empty values.
 
-    Where somebody else has removed the field, it is not owned anymore.
+    If another client has removed the field, the manager does not own it anymore.
     """
     return not value and (is_owned or isinstance(value, Mapping | Sequence))
 
 
 def _is_defaulted(value: Any, live: Any, owned: Tree | None) -> bool:
-    """Whether nothing is wanted, and it is either so, or the server has put its default there.
+    """Whether an empty value is wanted, and the field is empty, or has the default of the server.
 
-    If others had put something there, the field would not be ours anymore.
+    If another client had set a value there, the field would not be ours anymore.
     """
     if value or not isinstance(value, str | Mapping | Sequence):
         return False

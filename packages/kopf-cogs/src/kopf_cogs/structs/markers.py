@@ -17,7 +17,7 @@ Reason = Literal[
 
 
 class Marker:
-    """What can be in ``Annotated[...]`` besides the type, for the schema of it."""
+    """The base class of markers, which are in ``Annotated[...]`` after the type, for its schema."""
 
     __slots__ = ()
 

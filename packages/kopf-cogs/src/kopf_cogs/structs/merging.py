@@ -88,7 +88,7 @@ def _put(root: Any, path: Sequence[str], value: Any, is_new: bool) -> Any:
     parent, key = _get(root, path[:-1]), path[-1]
     if not isinstance(parent, list):
         if not is_new:
-            parent[key]  # it must be there
+            parent[key]  # the key must be there
         parent[key] = value
     elif not is_new:
         parent[int(key)] = value

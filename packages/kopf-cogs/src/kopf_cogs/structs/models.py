@@ -26,7 +26,7 @@ Where = tuple[str | int, ...]
 
 
 class Problem(NamedTuple):
-    """What is wrong in an object, and where."""
+    """A problem in an object, with its place."""
 
     where: Where
     text: str
@@ -62,7 +62,7 @@ def is_model(cls: Any) -> bool:
 
 
 class Parsed(NamedTuple):
-    """What has come of one value: an instance, or the problems in it."""
+    """The result of parsing one value: an instance, or the problems in it."""
 
     raw: Any
     value: Any
@@ -73,7 +73,7 @@ class Parsed(NamedTuple):
 class Model:
     """An annotation that asks for instances: a class of a model, possibly optional, or in a list.
 
-    Instances of frozen classes are shared by all who ask for them; of other classes, copied.
+    All functions share the instances of frozen classes; instances of other classes are copied.
     """
 
     annotation: Any
@@ -91,11 +91,11 @@ class Model:
         return Parsed(raw, value, problems)
 
     def take(self, parsed: Parsed) -> Any:
-        """The instance for one of those who ask for it."""
+        """The instance for one function: a copy, unless the class is frozen."""
         return parsed.value if self.is_frozen else copy.deepcopy(parsed.value)
 
     def trim(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The object without those of the standard fields which the class says nothing of."""
+        """The object without the standard fields that the class does not have."""
         known = get_field_names(_strip(self.annotation))
         return {key: val for key, val in body.items() if key not in _STANDARD or key in known}
 
@@ -122,7 +122,7 @@ def get_field_names(cls: Any) -> Collection[str]:
 def as_object(value: Any) -> dict[str, Any] | None:
     """The object for the API, if it is an instance of a class with a definition.
 
-    What is ``None`` is left out: in the API, nulls are for removal of fields.
+    Fields with ``None`` are left out: in the API, nulls are for removal of fields.
     """
     if not is_model(type(value)):
         return None
@@ -149,7 +149,7 @@ def without_nulls(value: Any) -> Any:
 
 
 def make_merge_patch(old: Any, new: Any) -> dict[str, Any]:
-    """What is to be changed in one JSON object to get the other one (RFC 7386)."""
+    """Make the patch that turns one JSON object into the other one (RFC 7386)."""
     patch: dict[str, Any] = {key: None for key in old if key not in new}
     for key, value in new.items():
         known = old.get(key)
@@ -163,7 +163,7 @@ def make_merge_patch(old: Any, new: Any) -> dict[str, Any]:
 
 
 def _unwrap(annotation: Any) -> Any:
-    """The type with no markers, and with no names."""
+    """The type without markers and aliases."""
     while True:
         is_marked = get_origin(annotation) is Annotated
         inner = get_args(annotation)[0] if is_marked else open_alias(annotation)
@@ -173,7 +173,7 @@ def _unwrap(annotation: Any) -> Any:
 
 
 def _strip(annotation: Any) -> Any:
-    """The class itself, with no ``Annotated`` and ``Optional``; or the container of those."""
+    """The class itself, with no ``Annotated`` and ``Optional``; or a container of classes."""
     annotation = _unwrap(annotation)
     if get_origin(annotation) in _UNIONS:
         members = [arg for arg in get_args(annotation) if arg is not type(None)]

@@ -117,7 +117,7 @@ class Patch(dict[str, Any]):
         return self._get_view(StatusPatch, "status")
 
     def _get_view(self, cls: type[V], name: str) -> V:
-        """The same view for as long as somebody holds it; not longer, to avoid reference cycles."""
+        """The same view while any code holds it; not longer, to avoid reference cycles."""
         if self._views is None:
             self._views = {}
         known = self._views.get(name)

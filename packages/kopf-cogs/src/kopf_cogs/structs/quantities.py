@@ -114,7 +114,7 @@ Duration = Annotated[datetime.timedelta, DurationMarker()]
 
 
 def parse_duration(value: object) -> datetime.timedelta:
-    """Take what is in an object, such as ``1h30m``. Raises :class:`ValueError`."""
+    """Parse a duration of an object, such as ``1h30m``. Raises :class:`ValueError`."""
     if isinstance(value, datetime.timedelta):
         return value
     if not isinstance(value, str) or not re.match(DURATION_PATTERN, value) or value[-1:] == "\n":
@@ -129,7 +129,7 @@ def parse_duration(value: object) -> datetime.timedelta:
 
 
 def format_duration(value: datetime.timedelta) -> str:
-    """Write it as in objects, such as ``1h30m0s``."""
+    """Write the duration as in objects, such as ``1h30m0s``."""
     total = abs(value) // datetime.timedelta(microseconds=1)
     minutes, micros = divmod(total, 60 * 1000**2)
     hours, minutes = divmod(minutes, 60)

@@ -6,8 +6,8 @@ import urllib.parse
 from collections.abc import Mapping
 from typing import Final
 
-# What is allowed in path segments of URLs beside letters & digits. Notably, colons are common
-# in the names of RBAC objects. Pluses are allowed, too, but are often taken for spaces.
+# The characters that path segments of URLs can have beside letters & digits. Notably, colons
+# are common in the names of RBAC objects. Pluses are allowed, too, but are often taken for spaces.
 _SAFE: Final = ":@!$&'()*,;="
 _NAME: Final = re.compile(r"[A-Za-z0-9][-A-Za-z0-9_.]*")
 

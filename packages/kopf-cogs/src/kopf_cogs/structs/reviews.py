@@ -12,7 +12,7 @@ SSLPeer = Mapping[str, Any]
 """The client's certificate in the format of ``ssl.SSLSocket.getpeercert()``; empty if none."""
 
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
-"""What is being done to the object."""
+"""The operation on the object."""
 
 
 class UserInfo(TypedDict, total=False):
@@ -115,7 +115,7 @@ class WebhookClientConfig(TypedDict, total=False):
 
 
 class ReviewError(ValueError):
-    """What has come is not a review that can be answered: the mistake is on the sender's side.
+    """The request is not a review that can be answered: the mistake is on the sender's side.
 
     Webhook servers respond with the HTTP ``status`` and the text of the error: it is one line,
     and has nothing that the sender does not know already.

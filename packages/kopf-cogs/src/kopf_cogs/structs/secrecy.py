@@ -12,7 +12,7 @@ def is_secret(resource: Resource) -> bool:
 
 
 def is_secret_body(body: Mapping[str, Any]) -> bool:
-    """The same, by the object itself."""
+    """Whether this object itself is a ``Secret`` of the core API."""
     return body.get("kind") == "Secret" and body.get("apiVersion") == "v1"
 
 
@@ -20,7 +20,7 @@ def show(resource: Resource, value: Any) -> str:
     """The representation of an object or its part for the logs; only its keys if it is secret.
 
     Annotations are hidden, too: the last handled state in them holds the same data.
-    The managed fields are not shown: they are longer than all the rest, and say nothing of it.
+    The managed fields are not shown: they are longer than all other fields, and help no reader.
     """
     if not is_secret(resource):
         return repr(_without_managed_fields(value))
@@ -38,7 +38,7 @@ def _without_managed_fields(value: Any) -> Any:
 
 
 class Shown:
-    """The same as :func:`show`, but made only when it is really printed."""
+    """The text of :func:`show`, but made only when it is really printed."""
 
     __slots__ = ("_resource", "_value")
 

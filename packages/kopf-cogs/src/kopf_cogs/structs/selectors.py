@@ -1,4 +1,4 @@
-"""Selectors: which resources are meant by the developers when they declare handlers."""
+"""Selectors: the resources that developers mean when they declare handlers."""
 
 import dataclasses
 import enum
@@ -57,8 +57,8 @@ class Selector:
     ) -> "Selector":
         """Parse all the notations of the decorators.
 
-        ``group, version, name``; ``group/version, name``; ``group, name``; ``v1, name``;
-        ``name`` alone; ``group/version/name``; ``name.group``; ``name.version.group``.
+        ``group, version, name``, or ``group/version, name``, or ``group, name``, or ``v1, name``,
+        or ``name``, or ``group/version/name``, or ``name.group``, or ``name.version.group``.
         Or the same with keywords. The name can also be ``EVERYTHING`` or a callable,
         or the only argument is a class with a definition: see :func:`kopf.resource`.
 
@@ -115,7 +115,7 @@ class Selector:
         return found
 
     def resolve(self, resources: Iterable[Resource]) -> "Resolution":
-        """Select the resources to be served: none if only one is meant but several are found."""
+        """Select the resources to serve: none if the selector means one, but finds several."""
         found = frozenset(self.select(resources))
         if self.is_specific and len(found) > 1:
             return Resolution(resources=frozenset(), rivals=found)
@@ -163,13 +163,13 @@ class Selector:
 
 
 class Resolution(NamedTuple):
-    """What a selector means in a specific cluster."""
+    """The resources that a selector means in a specific cluster."""
 
     resources: frozenset[Resource]
     """The resources to be served."""
 
     rivals: frozenset[Resource]
-    """The resources none of which is served since only one was meant; otherwise empty."""
+    """The found resources if only one was meant, so that none is served; otherwise empty."""
 
     @property
     def ambiguous(self) -> bool:
@@ -178,7 +178,7 @@ class Resolution(NamedTuple):
 
 
 def _name_of_model(cls: type) -> AnyName:
-    """The name of the resource which the class is the model of. Others are just callables."""
+    """The resource that the class is the model of. Other classes are just callables."""
     from kopf_cogs.structs.definitions import definition_of
     from kopf_cogs.structs.models import is_model
 

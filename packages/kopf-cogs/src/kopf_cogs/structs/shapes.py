@@ -1,7 +1,7 @@
-"""Shapes: how values of JSON become values of annotated Python types, and back. No pydantic in it.
+"""Shapes: convert values of JSON to annotated Python types, and back. This needs no pydantic.
 
-A reader is a function for one type. It takes a value of JSON and where that is, and gives what
-it is in Python; or it adds a problem. So, all problems of an object are found at once.
+A reader is a function for one type. It takes a value of JSON and its place in the object, and
+returns the Python value, or adds a problem. So, one pass finds all problems of an object.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ Reader = Callable[[Any, Where, Problems], Any]
 
 
 class Shapes:
-    """Makes readers of types; those of classes are made once, so they can refer to themselves."""
+    """Makes readers of types. The reader of a class is made once: a class can refer to itself."""
 
     def __init__(self) -> None:
         self._known: dict[Any, Reader] = {}
 
     def find(self, annotation: Any) -> Reader:
-        """The reader of the type. What is not understood is given as it is."""
+        """The reader of the type. For an unknown type, it returns the value as it is."""
         origin, args = get_origin(annotation), get_args(annotation)
         if origin is Annotated:
             return self.find(args[0])
@@ -78,7 +78,7 @@ class Shapes:
                 result = reader(value, where, found)
                 if not found:
                     return result
-            problems.extend(found)  # of the last one, which is the only one, as a rule
+            problems.extend(found)  # of the last reader; usually, there is only one
             return None
 
         return read
@@ -98,18 +98,18 @@ class Shapes:
         return _read_anything
 
     def _find_key(self, key: Any) -> Reader:
-        """Keys are texts, so keys of numbers remain texts: no schema permits them anyway."""
+        """Keys of JSON are texts, so numeric keys remain texts: no schema permits them anyway."""
         return _read_anything if key in (str, int, float, bool) else self.find(key)
 
 
 def _choose(readers: Sequence[Reader], value: Any) -> Sequence[Reader]:
-    """Those classes of a union that the tags of the value name; all of them if they name none."""
+    """The classes of a union that the tags of the value name; all classes if the tags name none."""
     fitting = [one for one in readers if not isinstance(one, _Dataclass) or one.fits(value)]
     return fitting or readers
 
 
 class _Field(NamedTuple):
-    """A field of a dataclass, and how it is named in JSON."""
+    """A field of a dataclass, with its name in JSON."""
 
     name: str
     key: str
@@ -126,20 +126,20 @@ class _Field(NamedTuple):
 
 
 def get_key(name: str, hint: Any) -> str:
-    """How the field is named in objects: as in Python, or as it is said by :class:`Name`."""
+    """The name of the field in objects: as in Python, or as :class:`Name` says."""
     args = get_args(hint) if get_origin(hint) is Annotated else ()
     return next((arg.name for arg in args if isinstance(arg, Name)), name)
 
 
 class _Dataclass:
-    """The reader of a dataclass. Unknown fields are skipped: they are not of this model."""
+    """The reader of a dataclass. It skips the fields that the dataclass does not have."""
 
     def __init__(self, cls: Any) -> None:
         self._cls = cls
         self.fields: list[_Field] = []
 
     def fits(self, value: Any) -> bool:
-        """Whether the object names this class among others, by its fields of a few values."""
+        """Whether the tags of the object name this class; tags are fields of ``Literal`` types."""
         problems = Problems()
         for field in self.fields:
             if field.is_tag and isinstance(value, Mapping) and field.key in value:
@@ -159,12 +159,12 @@ class _Dataclass:
             return None
         try:
             return self._cls(**given)
-        except Exception as e:  # of its own checks, e.g. in ``__post_init__()``
+        except Exception as e:  # from its own checks, e.g. in ``__post_init__()``
             return problems.add(where, _explain(e))
 
 
 def _explain(error: Exception) -> str:
-    """The text of a failed check. If it is no text for people, the class of the error helps."""
+    """The text of a failed check, with the class of the error if the text alone is unclear."""
     text, name = str(error), type(error).__name__
     if isinstance(error, ValueError | TypeError | AssertionError):
         return text or name
@@ -179,14 +179,14 @@ def _make_pydantic(cls: Any) -> Reader:
     config = getattr(cls, "model_config", None) or getattr(cls, "__pydantic_config__", None) or {}
 
     def read(value: Any, where: Where, problems: Problems) -> Any:
-        validator = cls.__pydantic_validator__  # it can be made late, for the sake of references
+        validator = cls.__pydantic_validator__  # pydantic can make it late, for forward references
         try:
-            if config.get("strict"):  # the types that JSON lacks are made of strings only there
+            if config.get("strict"):  # only ``validate_json()`` makes dates etc. of strings
                 from kopf_cogs.helpers import jsons
 
                 return validator.validate_json(jsons.dumps(value))
             return validator.validate_python(value)
-        except Exception as e:  # of pydantic, or of the validators of users
+        except Exception as e:  # from pydantic, or from the validators of users
             errors: Any = getattr(e, "errors", None)
             if not callable(errors):
                 return problems.add(where, _explain(e))
@@ -221,7 +221,7 @@ def _make_list(read_item: Reader, make: Callable[[Iterable[Any]], Any]) -> Reade
 
 
 def _make_choice(choices: tuple[Any, ...]) -> Reader:
-    """Of ``Literal``; members of enumerations are there as they are in Python."""
+    """The reader of ``Literal``. For the value of an enumeration, it returns the member."""
     plain = [choice.value if isinstance(choice, enum.Enum) else choice for choice in choices]
 
     def read(value: Any, where: Where, problems: Problems) -> Any:
@@ -313,7 +313,7 @@ _TEXTS: Final = (
 
 
 def write(value: Any) -> Any:
-    """The value as JSON: of instances of models, and of whatever can be in them."""
+    """Convert an instance of a model, and all values in it, to values of JSON."""
     if is_pydantic(type(value)):
         return _write_pydantic(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -342,9 +342,9 @@ def write(value: Any) -> Any:
 
 
 def write_sparsely(value: Any) -> Any:
-    """The same with no nulls in those fields of models that are null when they are absent.
+    """The same as :func:`write`, without the nulls of fields whose default is ``None``.
 
-    All other nulls are data: in required fields, in dictionaries, in what has no schema.
+    All other nulls are data: in required fields, in dictionaries, in values without a schema.
     """
     written = write(value)
     _leave_out(written, value)
@@ -360,7 +360,7 @@ def _leave_out(written: Any, value: Any) -> None:
 
 
 def _walk(written: Any, value: Any) -> Iterator[tuple[Any, Any]]:
-    """All parts of the written value, each with the value that it was made of."""
+    """All parts of the written value, each with the Python value that it was made of."""
     yield written, value
     pairs: Iterable[tuple[Any, Any]] = ()
     match written, value:
@@ -378,7 +378,7 @@ def _walk(written: Any, value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _list_defaults(cls: Any) -> Iterable[tuple[str, str, Any]]:
-    """How each field is named in objects, how in Python, and what it is when it is absent."""
+    """List each field: its name in objects, its name in Python, and its default."""
     if is_pydantic(cls):
         fields = getattr(cls, "model_fields", None) or cls.__pydantic_fields__
         for name, field in fields.items():
@@ -401,7 +401,7 @@ def _write_pydantic(value: Any) -> Any:
 
 
 def _list_computed(cls: Any) -> Iterable[tuple[str, Any]]:
-    """The fields that are properties: models do not read them, so no definition has them."""
+    """The computed fields, i.e. properties: models do not read them, so no definition has them."""
     if not is_pydantic(cls):
         return ()
     return [(name, one.info) for name, one in cls.__pydantic_decorators__.computed_fields.items()]

@@ -1,6 +1,6 @@
 """Resource versions: which one of two states of an object is the newer one.
 
-They are comparable if they are numbers, which is so for all API servers known.
+Versions are comparable if they are numbers. All known API servers make such versions.
 """
 
 from kopf_cogs.structs.bodies import RawBody

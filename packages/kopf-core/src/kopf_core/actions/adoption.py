@@ -11,7 +11,7 @@ def adopt_child(
 ) -> dict[str, Any]:
     """A copy of the object that belongs to the owner: by its reference, namespace, and name.
 
-    What the object has already is kept: its own namespace, name, and other owners. There is no
+    The object keeps its own namespace, name, and other owners, if it has them. There is no
     reference where Kubernetes does not permit it: across namespaces, and from cluster-scoped
     objects to namespaced ones. Kubernetes deletes the owned objects when their owner is deleted.
     """
@@ -31,7 +31,7 @@ def adopt_child(
 def can_own(owner: Mapping[str, Any] | RawBody, *, namespace: str | None) -> bool:
     """Whether Kubernetes permits the owner to own objects in the namespace (if they are in one).
 
-    Cluster-scoped owners can own anything; others only what is in their own namespace.
+    A cluster-scoped owner can own any object. Other owners can own objects of their namespace.
     """
     home = (owner.get("metadata") or {}).get("namespace")
     return not home or home == namespace

@@ -46,7 +46,7 @@ Namespace = str | _Here | None
 
 
 def _async_only(fn: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, Coroutine[Any, Any, R]]:
-    """Refuse calls from threads, where they cannot be awaited: they would silently do nothing."""
+    """Refuse calls from threads: a thread cannot await, so the call would silently do nothing."""
 
     @functools.wraps(fn)
     def call(*args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
@@ -62,7 +62,7 @@ def _async_only(fn: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, Coroutin
 
 def _refuse_sync_callers(name: str) -> None:
     if operator_var.get(None) is None:
-        return  # this will be said instead
+        return  # outside of operators, ``current_api()`` raises its own error
     try:
         asyncio.get_running_loop()
     except RuntimeError:

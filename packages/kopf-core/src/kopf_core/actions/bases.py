@@ -66,7 +66,7 @@ class BaseCause(Protocol):
 
     @property
     def kwargs(self) -> dict[str, Any]:
-        """The keyword arguments common for all handlers of the cause. Not to be modified."""
+        """The keyword arguments common for all handlers of the cause. Do not modify them."""
 
 
 def is_async_fn(fn: Any) -> bool:

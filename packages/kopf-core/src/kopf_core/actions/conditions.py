@@ -56,7 +56,7 @@ class Conditions(Mapping[str, Condition]):
         return len(self._items)
 
     def __contains__(self, type: object) -> bool:
-        return type in self._items  # quicker than a failing look-up, as most are absent
+        return type in self._items  # quicker than a failing look-up: most conditions are absent
 
     def is_true(self, type: str) -> bool:
         """Whether there is such a condition, and it is true."""
@@ -111,7 +111,7 @@ class Conditions(Mapping[str, Condition]):
         if not is_mapping(status) or "conditions" not in status:
             return index_conditions(self._stored)
         planned = status["conditions"]
-        if isinstance(planned, PlannedConditions):  # they can be for an older state of the object
+        if isinstance(planned, PlannedConditions):  # their base can be an older state of the object
             planned = planned.rebase(self._stored)
         return index_conditions(planned)
 

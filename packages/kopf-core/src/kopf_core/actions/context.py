@@ -1,7 +1,7 @@
 """The ambient state: the operator and the invocation in which users' code runs.
 
-Only from users' functions, calls go back from the upper layers to the framework (``kopf.info()``,
-``@kopf.subhandler``, ``kopf.adopt()``) without room for parameters. Context variables serve them.
+Users' functions call the framework (``kopf.info()``, ``@kopf.subhandler``, ``kopf.adopt()``), and
+these calls have no parameter for the state. So the state is in context variables.
 All context variables, and the reasons for them, are listed in ``docs/reference/architecture.md``.
 """
 
@@ -60,14 +60,14 @@ Flush = Callable[[], Awaitable[None]]
 class Invocation:
     """The attempt of a handler that the current code runs in.
 
-    Sub-handlers registered by the handler are collected in ``subhandlers``; they are run
-    when the handler returns, unless it did so by itself.
+    The handler registers its sub-handlers in ``subhandlers``. Kopf runs them when the handler
+    returns, unless the handler has run them itself.
     """
 
     handler: BaseHandler
     cause: BaseCause
     execution: "Execution"
-    """How it is called; its sub-handlers are called in the same way."""
+    """The way to call the handler; its sub-handlers are called in the same way."""
 
     subhandlers: list[BaseHandler] = field(default_factory=list)
     subrefs: set[HandlerId] = field(default_factory=set)
@@ -81,17 +81,17 @@ class Invocation:
     """The function that sends the changes before the handler returns, if that is possible."""
 
     said: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None
-    """The pending changes of the status, and the status as a model has said it last."""
+    """The pending changes of the status, and the latest status that a model has described."""
 
 
 operator_var: ContextVar[OperatorContext] = ContextVar("kopf_operator")
-"""The operator; set when it is run, and never replaced in what it runs."""
+"""The operator. It is set when the operator starts, and stays the same in all its tasks."""
 
 invocation_var: ContextVar[Invocation] = ContextVar("kopf_invocation")
-"""The attempt of a handler; set for one call of its function, with all tasks and threads of it."""
+"""The attempt of a handler; set for one call of its function, in all its tasks and threads."""
 
 loading_var: ContextVar[Callable[[], None] | None] = ContextVar("kopf_loading", default=None)
-"""The listener for operators that start while files are only loaded; it can refuse them."""
+"""The listener for operators that start while Kopf only loads files; it can refuse them."""
 
 
 def current_invocation() -> Invocation:

@@ -1,8 +1,8 @@
 """Effects of handlers: their results and patches, put together and applied to the object.
 
 The marks of the framework (progress, last handled state, results) and the changes of users are kept
-apart until the very end. If the changes of users cannot be sent, the marks still are, so that
-successful handlers are not called again.
+apart until the very end. If Kopf cannot send the changes of users, it still sends the marks, so
+that it does not call successful handlers again.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ MAX_RESULT_SIZE = 512 * 1024
 """In bytes of JSON. API servers reject objects over about 1.5 MB as a whole."""
 
 PLAIN_DEPTH = 10
-"""The depth of usual patches, such as those with conditions."""
+"""The depth of usual patches, such as patches with conditions."""
 
 REJECTIONS = frozenset({400, 413, 422})
 """The statuses of replies to patches that can never be applied."""
@@ -117,10 +117,10 @@ async def apply_patches(
 ) -> Applied:
     """Apply the framework's marks and the user's patch in the least number of requests.
 
-    The body is in the form, and so is the body in the result.
+    Both the given body and the body in the result have this form.
 
-    If the API will never accept them, retry without the conditions, then without the rest of the
-    user's patch, then without the results, and then without all of these.
+    If the API will never accept the patch, retry without the conditions, then without the rest of
+    the user's patch, then without the results, and then without all of these.
     """
     usable = _drop_unusable(patch, logger)
     if form != WHOLE and (usable.fns or find_planned(usable) is not None):
@@ -171,8 +171,8 @@ def tell_of_losses(
 ) -> frozenset[str]:
     """Log which sent changes are not in the object.
 
-    Takes the topics of earlier warnings; returns them with the new ones. Conditions are set again
-    and again, so their rejection is logged once, until they are accepted.
+    Takes the topics of earlier warnings; returns them with the new ones. Handlers set
+    conditions again and again, so their rejection is logged once, until the API accepts them.
     """
     for message in applied.rejections:
         is_known = message.startswith(CONDITIONS) and CONDITIONS in warned
@@ -222,7 +222,7 @@ def _is_hopeless(exc: Exception) -> bool:
         return not isinstance(exc, LoginError)
     if not isinstance(exc, APIClientError):
         return False
-    return exc.status in REJECTIONS or exc.status >= 500  # e.g. too large for the storage
+    return exc.status in REJECTIONS or exc.status >= 500  # e.g. an object too large
 
 
 async def _send(

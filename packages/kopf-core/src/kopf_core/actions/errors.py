@@ -47,7 +47,7 @@ class RejectionError(PermanentError):
 
 
 class AwaitingError(TemporaryError):
-    """The handler is to be called when something else has happened: it is not an attempt yet."""
+    """Something else must happen before the next call of the handler: this is no attempt yet."""
 
 
 class SubhandlersPending(TemporaryError):

@@ -1,5 +1,4 @@
-"""Execution: makes one step of some handlers: selects the due ones, calls them, judges the
-outcomes.
+"""Execution: makes one step of handlers: selects the due ones, calls them, judges the outcomes.
 
 The same code serves everything that can be retried: changes of objects, activities, daemons,
 timers, indices, sub-handlers.
@@ -46,7 +45,7 @@ from kopf_core.actions.threads import Door, TakenBack
 
 CALLING_MODULE = invoke.__module__
 _NO_TIME = datetime.timedelta(0)
-_SUCCESS = Outcome(final=True, subrefs=frozenset())  # the most frequent one
+_SUCCESS = Outcome(final=True, subrefs=frozenset())  # the most frequent outcome
 _AFTER_EXIT = 1.0
 """In seconds: the delay of a handler that has asked to exit. The operator stops before that."""
 
@@ -59,7 +58,7 @@ Subhandling = Callable[[Invocation, Sequence[BaseHandler]], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Execution:
-    """The way in which handlers are run: all that does not depend on the cause."""
+    """The way to run handlers: all that does not depend on the cause."""
 
     settings: OperatorSettings
     lifecycle: Lifecycle
@@ -91,9 +90,7 @@ class Execution:
     """Whether this is a rehearsal: nothing is committed, and handlers are told so."""
 
     def timed(self, clock: Clock, jump: datetime.timedelta) -> "Execution":
-        """The same execution with another clock. It is made in each turn, so it avoids
-        constructors.
-        """
+        """The same execution with another clock. Each turn makes one, so it avoids constructors."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__, clock=clock, jump=jump)
         return other
@@ -101,8 +98,8 @@ class Execution:
     def nested(self) -> "Execution":
         """The same execution for sub-handlers.
 
-        Their waiting calls are not taken back at the exit: their parents would be repeated. But
-        they do not begin while the door is not open.
+        At the exit, Kopf does not take back their waiting calls: their parents would be repeated.
+        But no call begins while the door is not open.
         """
         return replace(self, door=Door(lambda: self.door.is_open))
 
@@ -121,7 +118,7 @@ class Execution:
     ) -> dict[HandlerId, Outcome]:
         """Make one step: call the due handlers that the lifecycle picks; return their outcomes.
 
-        A cancellation ends the step. It is not raised if some handlers have finished by then.
+        A cancellation ends the step. It is not raised if some handlers have finished before it.
         """
         now = self.clock.now()
         due = [handler for handler in handlers if state[handler.id].is_awake(now)]
@@ -132,7 +129,7 @@ class Execution:
         outcomes: dict[HandlerId, Outcome] = {}
         for handler in plan:
             if outcomes and is_being_cancelled():
-                break  # the finished handler was only waited for
+                break  # the step only waited for the end of the last handler
             try:
                 outcomes[handler.id] = await self.attempt(handler, cause, state[handler.id])
             except asyncio.CancelledError:
@@ -325,7 +322,7 @@ class Execution:
 
 
 class _Attempt(NamedTuple):
-    """A failed attempt, to be judged on whether there will be another one."""
+    """A failed attempt: decides whether there will be another one."""
 
     handler: BaseHandler
     logger: AnyLogger
@@ -335,7 +332,7 @@ class _Attempt(NamedTuple):
     subrefs: set[HandlerId]
 
     def judge(self, exc: Exception) -> Outcome:
-        """Decide on the handler by its error, and log that."""
+        """Decide by the error whether to call the handler again, and log the decision."""
         match exc:
             case SubhandlersPending():
                 self.logger.debug(f"{self.handler} has unfinished sub-handlers. Will retry soon.")
@@ -415,8 +412,8 @@ def _tell_of_success(handler: BaseHandler, cause: BaseCause) -> None:
 def _complain(logger: AnyLogger, message: str, exc: BaseException) -> None:
     """Log an unexpected error with its traceback: only with the frames of users' code.
 
-    Some errors say everything in their text, such as those of logging in. A function that cannot be
-    called with our arguments has no frames of its own.
+    Errors with the attribute ``expected``, e.g. of logging in, say everything in their text.
+    A function that cannot be called with our arguments has no frames of its own.
     """
     if getattr(exc, "expected", False):
         logger.error(f"{message}: {describe(exc)}")

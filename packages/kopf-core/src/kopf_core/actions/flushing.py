@@ -1,4 +1,4 @@
-"""Flushing: sends the changes of daemons and timers while they go on."""
+"""Flushing: sends the changes of daemons and timers while they still run."""
 
 import asyncio
 from collections.abc import Awaitable, Generator

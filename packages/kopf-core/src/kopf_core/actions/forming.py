@@ -7,10 +7,10 @@ from kopf_cogs.structs.resources import Resource
 
 
 async def get_whole(client: Client, resource: Resource, body: Body) -> Body | None:
-    """The same object as a whole; ``None`` if it is gone, be there another one with its name.
+    """The same object as a whole; ``None`` if it is gone, even if another object has its name.
 
-    Functions of patches and conditions are made of it. If they were made of the part that is
-    kept, the rest would be lost with the change.
+    Functions of patches, and lists of conditions, need the whole object. If Kopf computed them
+    from the kept part, the change would remove all other fields.
     """
     meta = body.metadata
     try:

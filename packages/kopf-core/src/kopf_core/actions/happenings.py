@@ -46,7 +46,7 @@ class Happening:
         object.__setattr__(self, "selector", found)
 
     def pack(self) -> dict[str, Any] | None:
-        """The same as JSON, for other processes. ``None`` if the kind is more than texts."""
+        """The same as JSON, for other processes; ``None`` if the selector is more than texts."""
         kind = {key: value for key, value in vars(self.selector).items() if value is not None}
         if not all(isinstance(value, str) for value in kind.values()):
             return None
@@ -83,7 +83,7 @@ class Audience:
 
 
 audience = Audience()
-"""One for the process, as threads of users have no other way to their operator."""
+"""The audience of this process: threads of users have no other way to their operator."""
 
 
 def trigger(

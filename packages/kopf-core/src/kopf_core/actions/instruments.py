@@ -30,7 +30,7 @@ class Instruments:
         """An attempt has ended, but not by its cancellation. Called inside of its context."""
 
     def on_outcome(self, handler: BaseHandler, cause: BaseCause, outcome: Outcome) -> None:
-        """An attempt has ended: this is called with its object."""
+        """An attempt has ended. Unlike ``on_attempt()``, this gets the cause with its object."""
 
     def on_timeout(self, handler: BaseHandler) -> None:
         """An attempt has taken longer than ``settings.execution.attempt_timeout``."""
@@ -95,9 +95,7 @@ class JointInstruments(Instruments):
 
 @dataclass(slots=True)
 class Panel:
-    """The socket for the instruments. They are plugged in after all parts are made, by the
-    settings.
-    """
+    """The socket for the instruments: the settings plug them in after all parts are made."""
 
     instruments: Instruments | None = None
 

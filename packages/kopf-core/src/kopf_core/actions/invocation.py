@@ -34,7 +34,7 @@ async def invoke(
 
     A cancellation of the current task is raised as it is. Everything else is raised as an
     :class:`Exception`, so that no function can tear down the loop or the worker.
-    :class:`TakenBack` is raised if the ``door`` is not open when the function is to begin.
+    :class:`TakenBack` is raised if the ``door`` is not open when the function must begin.
     """
     task = asyncio.current_task()
     try:
@@ -58,7 +58,7 @@ async def invoke(
         raise
     except BaseException as e:
         if isinstance(e, GeneratorExit) and get_current_task() is not task:
-            raise  # the coroutine is being destroyed: nobody waits for it
+            raise  # the coroutine is being destroyed: no task waits for it
         raise interrupted(e) from e
 
 
@@ -91,12 +91,12 @@ async def _call_in_thread(
     on_ended: Callable[[], None] | None,
     is_endured: bool,
 ) -> _Captured:
-    """Wait for the function, though threads cannot be interrupted.
+    """Call the function in a thread and wait for it, though threads cannot be interrupted.
 
-    If it ``is_endured``, the first cancellation does not interrupt the waiting either: what
-    the function has done is to be remembered. But if it has not begun, it never does. If it was
-    cancelled in the executor, :class:`TakenBack` is raised. ``on_ended`` is called in the thread
-    when the function is really over, waited for or not.
+    If the call ``is_endured``, the first cancellation does not interrupt the waiting either: Kopf
+    must remember the outcome. But a function that has not begun never begins. If the executor has
+    cancelled the call, :class:`TakenBack` is raised. ``on_ended`` is called in the thread when
+    the function has really ended, even if no task waits for it.
     """
     context = contextvars.copy_context()
     if executor is None:

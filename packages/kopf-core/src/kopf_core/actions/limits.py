@@ -1,6 +1,6 @@
 """Limits of time: for one attempt of a handler, and for all of its attempts together.
 
-Async functions are cancelled. Functions in threads cannot be cancelled, and are named in the log.
+Kopf cancels async functions. It cannot cancel functions in threads, so it names them in the log.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ class AttemptTimeoutError(Exception):
 
 
 def name_if_ignores(seconds: float, handler: BaseHandler, logger: AnyLogger) -> asyncio.TimerHandle:
-    """Name the function in the log if it ignores its cancellation, which is in so many seconds.
+    """Name the function in the log if it ignores its cancellation, which happens after ``seconds``.
 
     Return the timer, which must be cancelled when the function ends.
     """
@@ -43,9 +43,9 @@ def name_if_ignores(seconds: float, handler: BaseHandler, logger: AnyLogger) -> 
 async def cancel_after(
     seconds: float, call: Awaitable[T], error: Exception, handler: BaseHandler, logger: AnyLogger
 ) -> T:
-    """Wait for the call; after so many seconds, cancel it, and raise the error.
+    """Wait for the call; after ``seconds``, cancel it, and raise the error.
 
-    If the function ignores its cancellation, it is waited for, and is named in the log.
+    If the function ignores its cancellation, Kopf waits for it, and names it in the log.
     """
     naming = name_if_ignores(seconds, handler, logger)
     scope = asyncio.timeout(seconds)
@@ -70,9 +70,7 @@ async def name_after(
     logger: AnyLogger,
     on_timeout: Callable[[], None],
 ) -> T:
-    """Wait for the call in a thread, however long it takes; after so many seconds, name it in the
-    log.
-    """
+    """Wait for the end of a call in a thread; after ``seconds``, name its handler in the log."""
 
     def tell() -> None:
         on_timeout()

@@ -41,7 +41,7 @@ class ObjectLogger(logging.LoggerAdapter[logging.Logger]):
         self._settings = settings
         self._ref: ObjectReference | None = None
 
-    # As in the base class, but with fewer calls, as they run several times for every event.
+    # As in the base class, but with fewer calls: these methods run several times for every event.
 
     def debug(self, msg: object, *args: object, **kwargs: Any) -> None:
         if self.logger.isEnabledFor(logging.DEBUG):

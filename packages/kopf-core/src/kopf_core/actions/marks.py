@@ -10,7 +10,7 @@ class Marks(Patch):
     """The progress, the last handled state, and the finalizer; and apart from them, the results.
 
     The results are stored, too, but the object can do without them: its schema can forbid them. The
-    rest must be stored, or the handlers would be called again.
+    rest must be stored, or Kopf would call the handlers again.
     """
 
     __slots__ = ("_results",)

@@ -31,10 +31,10 @@ class Ongoing:
 
 
 class Ages:
-    """For how long the calls run, as seen by looking at them regularly.
+    """The ages of the calls, as seen by looking at the calls regularly.
 
     The calls themselves do not note when they begin: that would cost time in every call, and few
-    operators show it. Functions that are to run without an end are not looked at.
+    operators show the ages. Endless functions, such as daemons, are skipped.
     """
 
     def __init__(self, ongoing: Ongoing) -> None:
@@ -47,7 +47,7 @@ class Ages:
         self._seen = {call: self._seen.get(call, now) for call in calls}
 
     def find_older(self, age: float, now: float) -> list[tuple[float, Invocation]]:
-        """Find the calls that run for so long at least, each with its age. The oldest go first."""
+        """Find the calls that run for at least ``age``, each with its age. The oldest go first."""
         ages = ((now - since, call) for call, since in self._seen.items())
         return sorted((one for one in ages if one[0] >= age), key=lambda one: -one[0])
 

@@ -143,7 +143,7 @@ def describe(exc: BaseException) -> str:
 
 
 def safe_repr(exc: BaseException) -> str:
-    """The class and the arguments of an error, whatever its class does in ``__repr__()``."""
+    """The class and the arguments of an error, even if ``__repr__()`` of its class fails."""
     try:
         return repr(exc)
     except BaseException:
@@ -151,7 +151,7 @@ def safe_repr(exc: BaseException) -> str:
 
 
 def safe_message(exc: BaseException) -> str:
-    """The text of an error, whatever its class does in ``__str__()``, within a sane length."""
+    """The text of an error within a sane length, even if ``__str__()`` of its class fails."""
     try:
         message = str(exc)
     except BaseException:  # users' classes can raise anything

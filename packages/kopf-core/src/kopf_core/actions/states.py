@@ -28,8 +28,7 @@ LEAST_JUMP = 5.0
 class HandlerState(NamedTuple):
     """The progress of one handler in one handling cycle. All times are in UTC.
 
-    It is a tuple, as there are several for each object in each step: dataclasses are slower to
-    make.
+    It is a tuple: each step makes several for each object, and dataclasses are slower to make.
     """
 
     started: datetime.datetime
@@ -95,7 +94,7 @@ class HandlerState(NamedTuple):
     ) -> "HandlerState":
         """Restore the state; unusable values in the record are replaced by sane ones.
 
-        The ``jump`` is by how much the wall clock was set forward after the record was made.
+        The ``jump`` is how far the wall clock was set forward after the record was made.
         """
         retries, subrefs = record.get("retries"), record.get("subrefs")
         message, purpose = record.get("message"), record.get("purpose")
@@ -125,8 +124,8 @@ class HandlerState(NamedTuple):
 class State(Mapping[HandlerId, HandlerState]):
     """The states of all handlers involved in a handling cycle. Immutable: changes make new ones.
 
-    The *active* handlers are those of the current cause; the others are only remembered
-    from what was found on the object (e.g. of a cycle that is superseded by another one).
+    The *active* handlers belong to the current cause. The states of other handlers are only
+    remembered as found on the object, e.g. from a cycle that another cycle has superseded.
     """
 
     __slots__ = ("_active", "_held", "_states", "_stored", "now", "purpose")
@@ -188,7 +187,7 @@ class State(Mapping[HandlerId, HandlerState]):
     def with_purpose(self, purpose: str | None, handlers: Iterable[BaseHandler]) -> "State":
         """Activate the handlers for a purpose.
 
-        Handlers that were started for another purpose go on. Handlers that have finished stay so.
+        Handlers that were started for another purpose go on. Finished handlers stay finished.
         """
         states = dict(self._states)
         active = set()
@@ -204,7 +203,7 @@ class State(Mapping[HandlerId, HandlerState]):
         )
 
     def without(self, ids: Collection[HandlerId]) -> "State":
-        """Let these handlers start anew: their progress is of another purpose."""
+        """Let these handlers start anew: their progress belongs to another purpose."""
         if not ids:
             return self
         states = {id: state for id, state in self._states.items() if id not in ids}
@@ -288,7 +287,7 @@ class State(Mapping[HandlerId, HandlerState]):
     def delay(self) -> float | None:
         """Seconds until the first of the unfinished handlers is due; 0 when one is due.
 
-        It is infinite if all of them only wait for changes.
+        It is infinite if all unfinished handlers only wait for changes.
         """
         active = self._active - self._held if self._held else self._active
         pending = [self._states[id] for id in active if not self._states[id].finished]
@@ -313,7 +312,7 @@ class State(Mapping[HandlerId, HandlerState]):
         return frozenset().union(*(state.subrefs for state in self._states.values()))
 
     def store(self, *, body: Body, patch: Patch, storage: ProgressStorage) -> None:
-        """Write the states of this cycle into the patch, except for those that are stored already.
+        """Write the states of this cycle into the patch, except the states that are stored already.
 
         The states of superseded cycles are removed, unless they belong to this cycle, too.
         """

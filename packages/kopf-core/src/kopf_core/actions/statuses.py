@@ -46,7 +46,7 @@ def update_status(status: Any, /) -> None:
 
 
 def _find_unsent(invocation: Invocation, patch: Patch) -> Mapping[str, Any] | None:
-    """The status as a model has said it last; nothing if it is sent, as the patch is empty then."""
+    """The unsent status, as the latest model has described it; ``None`` if it is sent already."""
     pending, said = invocation.said or (None, None)
     return said if pending is not None and pending is patch.get("status") else None
 

@@ -83,7 +83,7 @@ def wait_in_thread(make: Callable[[], Awaitable[R]], loop: asyncio.AbstractEvent
     coro = _await(make)
     try:
         future = asyncio.run_coroutine_threadsafe(coro, loop)
-    except RuntimeError as e:  # it has just been closed
+    except RuntimeError as e:  # the loop has just been closed
         coro.close()
         raise RuntimeError(STOPPED) from e
     return _get_result(future, loop)

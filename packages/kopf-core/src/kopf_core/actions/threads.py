@@ -16,12 +16,12 @@ class TakenBack(asyncio.CancelledError):
 class Door:
     """Decides whether calls and patches may begin now; it is asked right before they begin.
 
-    It is shut by the governor, e.g. for a pause; and while any of its guards forbids to act, e.g.
-    by the clock: a process that was suspended has missed all other signs. The guards are called in
-    the event loop and in threads.
+    The governor shuts the door, e.g. for a pause. The door is also shut while any of its guards
+    forbids to act. E.g. a guard looks at the clock, as a suspended process has missed all other
+    signs. The guards are called in the event loop and in threads.
 
-    It knows the calls that were given to executors, until they end. Executors can belong to users,
-    so their queues are unknown.
+    The door remembers the calls that were given to executors, until they end. Executors can belong
+    to users, so their queues are unknown.
     """
 
     def __init__(self, *guards: Callable[[], bool]) -> None:
@@ -51,7 +51,7 @@ class Door:
         return len(self._futures)
 
     def watch(self, executor: Executor) -> Executor:
-        """The same executor, while this door remembers its calls."""
+        """The same executor, but this door remembers its calls."""
         return _Watched(executor, self._futures)
 
     def take_back(self) -> None:
@@ -73,10 +73,10 @@ class _Watched(Executor):
 
 
 def follow(call: Future[Any], on_ended: Callable[[], None] | None = None) -> "asyncio.Future[None]":
-    """A future that is done when the call ends in any way; to cancel it does not cancel the call.
+    """A future that is done when the call ends in any way; cancelling it does not cancel the call.
 
-    It is for a waiter in the event loop. ``on_ended`` is called in the thread in any case. It runs
-    for every call, so it does less than :func:`asyncio.wrap_future` with a shield.
+    It is for a waiter in the event loop. ``on_ended`` is called in the thread in any case. This
+    function runs for every call, so it does less than :func:`asyncio.wrap_future` with a shield.
     """
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[None] = loop.create_future()
@@ -91,7 +91,7 @@ def follow(call: Future[Any], on_ended: Callable[[], None] | None = None) -> "as
         try:
             loop.call_soon_threadsafe(wake)
         except RuntimeError:
-            pass  # the loop is closed: nobody waits
+            pass  # the loop is closed: no task waits
 
     call.add_done_callback(on_done)
     return ended

@@ -1,6 +1,4 @@
-"""Arguments: the names of the arguments that handlers of each kind get; and the check of
-signatures.
-"""
+"""Arguments: their names for handlers of each kind, and the check of signatures."""
 
 import functools
 import inspect
@@ -70,9 +68,7 @@ def find_missing(fn: Fn, given: Collection[str]) -> list[str]:
 
 
 def accepts_anything(fn: Fn) -> bool:
-    """Whether the function has ``**kwargs``; or its signature is unknown, as in built-in
-    functions.
-    """
+    """Whether the function has ``**kwargs``, or no known signature, as built-in functions have."""
     return any(param.kind is inspect.Parameter.VAR_KEYWORD for param in _get_parameters(fn))
 
 

@@ -3,9 +3,8 @@
 A function fits if it takes any part of these arguments by their names, and the others with
 ``**kwargs`` (or ``**_``). Functions without these arguments, and arguments without annotations,
 always fit. The types are for usual cases. For example, cluster-scoped objects have no
-namespace, but it is ``str`` here, so that both ``str`` and ``str
-
- None`` fit.
+namespace, but it is ``str`` here, so that both ``str`` and ``str | None``
+fit.
 
 ``cluster`` is given only if the operator serves several clusters.
 
@@ -226,7 +225,7 @@ class IndexingFn(Protocol):
 
 
 class ReconcilingFn(Protocol):
-    """What an object wants to exist: ``@kopf.reconcile``. A function, or a generator of objects."""
+    """A reconciler: ``@kopf.reconcile``. A function, or a generator, of the wanted objects."""
 
     def __call__(
         self,

@@ -207,7 +207,7 @@ class ChangingCause(ResourceCause):
     """A change of an object, compared to its last handled state.
 
     ``initial`` is true when the object is seen for the first time since the operator's start. Then
-    the handlers of resuming are called besides those of the change.
+    Kopf calls the handlers of resuming besides the handlers of the change.
     """
 
     __slots__ = ("diff", "initial", "marks", "new", "old", "reason")
@@ -261,9 +261,7 @@ class DaemonCause(ResourceCause):
 
 
 class TimerCause(DaemonCause):
-    """A timer is due. The body is a live view. If there is a schedule, the planned moment is
-    in it.
-    """
+    """A timer is due. The body is a live view; ``scheduled`` is the moment of its schedule."""
 
     __slots__ = ("scheduled",)
 

@@ -67,10 +67,10 @@ class ConversionHandler(BaseHandler):
     def finish(self, obj: Mapping[str, Any], kwargs: Mapping[str, Any], result: Any) -> Any:
         """Make the object in the other version from the result of the function.
 
-        Without a result, it is the body that the function got and changed. If the result has no
-        metadata, the labels and annotations are those that the function got and changed. Raises
-        :class:`ConversionError` if it is not an object, or only a part of it, such as the spec;
-        :class:`TypeError` or :class:`ValueError` if it cannot be written in JSON.
+        Without a result, the object is the body that the function got and changed. If the result
+        has no metadata, Kopf takes the labels and annotations that the function got and changed.
+        Raises :class:`ConversionError` if the result is not an object, or only a part of one, such
+        as the spec. Raises :class:`TypeError` or :class:`ValueError` if it is not JSON.
         """
         if result is None and not (self.views and "body" in self.views.models):
             converted = dict(kwargs["body"])
@@ -95,7 +95,7 @@ class ConversionHandler(BaseHandler):
                 meta.pop(field, None)
         api_version = f"{self.group}/{self.target}"
         made = {**converted, "apiVersion": api_version, "kind": obj.get("kind"), "metadata": meta}
-        dumps(made)  # later, nobody knows which function is to blame
+        dumps(made)  # a later error would not show which function has failed
         return made
 
 

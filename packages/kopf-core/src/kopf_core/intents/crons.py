@@ -1,6 +1,6 @@
 """Schedules by the calendar, as in cron: ``0 3 * * *`` in a time zone.
 
-The library ``cronsim`` parses the expressions. It is imported only if there are any.
+The library ``cronsim`` parses the expressions. Kopf imports it only if there are any expressions.
 """
 
 import datetime
@@ -47,9 +47,7 @@ class Cron:
         return next(self._iterate(moment))
 
     def get_latest(self, moment: datetime.datetime, count: int = 1) -> datetime.datetime:
-        """The latest run at the moment or before it; or the earliest one of that many latest
-        ones.
-        """
+        """The latest run at the moment or before it; with ``count``, the earliest of that many."""
         runs = itertools.islice(self._iterate(moment + SECOND, reverse=True), count)
         *_, earliest = runs
         return earliest

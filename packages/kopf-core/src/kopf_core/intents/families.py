@@ -8,13 +8,13 @@ from kopf_cogs.structs.bodies import RawBody
 from kopf_cogs.structs.resources import Resource
 
 Wishes = Generator[Any, Any, Any]
-"""The result type of a reconciler with ``yield``: it yields objects (or :class:`kopf.Again`),
-and gets each of them back as it is in the cluster: a dictionary, which can be annotated with
-its type.
+"""The result type of a reconciler with ``yield``. It yields objects (or :class:`kopf.Again`),
+and gets each of them back as it is in the cluster. This is a dictionary, which can be annotated
+with its type.
 """
 
 AsyncWishes = AsyncGenerator[Any, Any]
-"""The same for ``async def`` reconcilers with ``yield``."""
+"""The result type of ``async def`` reconcilers with ``yield``."""
 
 
 class Family(Mapping[str, Mapping[str, dict[str, Any]]]):

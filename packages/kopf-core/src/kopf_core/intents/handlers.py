@@ -124,7 +124,7 @@ class ChangingHandler(ResourceHandler):
     """
 
     unmatched: Exception | None = None
-    """Why it is unknown whether it matches: its filters have failed, and so does each attempt."""
+    """The error of its filters: it is unknown whether the handler matches, so attempts fail."""
 
     @property
     def is_for_deletions(self) -> bool:

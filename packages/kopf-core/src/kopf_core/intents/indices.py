@@ -1,6 +1,6 @@
 """Indices, as handlers get them: mappings of keys to the values of many objects.
 
-Only the event loop writes to them. Any code can read them, also in threads: for handlers, they are
+Only the event loop writes to them. Any code can read them, even in threads: for handlers, they are
 read-only, and an iteration goes over a snapshot.
 """
 
@@ -47,7 +47,7 @@ class Store(Collection[V], Generic[V]):
 
 
 class _IndexItems(ItemsView[K, Store[V]]):
-    """The items at the begin of the iteration: some can vanish meanwhile."""
+    """The items at the beginning of the iteration: some can vanish meanwhile."""
 
     _mapping: "Index[K, V]"
 
@@ -56,7 +56,7 @@ class _IndexItems(ItemsView[K, Store[V]]):
 
 
 class _IndexValues(ValuesView[Store[V]]):
-    """The stores at the begin of the iteration."""
+    """The stores at the beginning of the iteration."""
 
     _mapping: "Index[Any, V]"
 
@@ -159,7 +159,7 @@ class Indices(dict[str, Index[Any, Any]]):
         self.declare(names)
 
     def declare(self, names: Iterable[str]) -> None:
-        """Make the absent indices."""
+        """Make the indices that do not exist yet."""
         for name in names:
             self.setdefault(name, Index())
 

@@ -62,8 +62,8 @@ def select(
     """Select the handlers for this cause. A failing filter affects only its own handler.
 
     If a filter fails, a change handler is selected in order to fail, and so to be tried again. For
-    a deletion, it fails for good, so that the deletion ends. Other handlers stay as they are: they
-    are selected only if they are ``running`` already.
+    a deletion, that handler fails for good, so that the deletion ends. Other handlers stay as they
+    are: they are selected only if they are ``running`` already.
 
     If the object is invalid for the model of a handler, only change handlers are selected. They are
     ``unmatched`` until the object changes.
@@ -88,7 +88,7 @@ def select(
 
 
 def may_be_interested(handler: ResourceHandler, cause: ResourceCause) -> bool:
-    """Whether the handler is interested in the object, or that is unknown as its filters fail."""
+    """Whether the handler is, or may be, interested in the object: true if its filters fail."""
     try:
         return prematches(handler, cause)
     except (FilterError, InvalidObjectError):
@@ -96,7 +96,7 @@ def may_be_interested(handler: ResourceHandler, cause: ResourceCause) -> bool:
 
 
 def prematches(handler: ResourceHandler, cause: ResourceCause) -> bool:
-    """Whether the handler is interested in the object at all, whatever happens to it."""
+    """Whether the filters of the handler match the object, apart from the event or change."""
     if handler.labels or handler.annotations or handler.field or handler.when or handler.views:
         return _ask(handler, _matches_object, cause)
     return True

@@ -9,8 +9,8 @@ from kopf_cogs.structs.finalizers import is_deletion_ongoing
 PAUSED = "kopf.zalando.org/paused"
 """The annotation of a paused object. Its value is the reason, for people.
 
-All operators share it, whatever prefixes and finalizers they have, if their settings allow it:
-everybody who may patch the object can set the annotation.
+All operators share it, with any prefixes and finalizers, if their settings allow it: every user
+who may patch the object can set the annotation.
 """
 
 _UNPAUSED = frozenset({"false", "no"})
@@ -19,7 +19,7 @@ _UNPAUSED = frozenset({"false", "no"})
 def get_pause(body: RawBody | Mapping[str, Any]) -> str | None:
     """Why the operator must leave the object alone now; ``None`` if it is not paused.
 
-    An object that is being deleted is not paused: nobody may hold the deletion of a namespace so.
+    An object that is being deleted is not paused, so it does not hold the deletion of a namespace.
     """
     if is_deletion_ongoing(body):
         return None

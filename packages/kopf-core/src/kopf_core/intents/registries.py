@@ -49,7 +49,7 @@ class OperatorRegistry:
         self._conversions: list[ConversionHandler] = []
 
     def __getattr__(self, name: str) -> "OperatorRegistry":
-        """Stand in for the parts of the predecessor's registry to which handlers were appended."""
+        """Stand in for the parts of the registry of kopf 1.45 to which handlers were appended."""
         if name not in _FORMER_PARTS:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         warnings.warn(
@@ -152,15 +152,13 @@ class ResourceHandlers:
     changing: tuple[ChangingHandler, ...] = ()
     reconciling: tuple[ReconcilingHandler, ...] = ()
     form: Form = WHOLE
-    """The form in which they get the objects."""
+    """The form in which the handlers get the objects."""
 
     shared_ids: frozenset[HandlerId] = field(init=False, compare=False)
     """The ids of reconcilers under which the progress of change handlers is stored, too."""
 
     is_unambiguous: bool = field(init=False, compare=False)
-    """Whether all ids of change handlers are stored differently, so that no clashes are
-    looked for.
-    """
+    """Whether all change handlers have different stored ids, so there can be no duplicates."""
 
     is_unfiltered: bool = field(init=False, compare=False)
     """Whether some change handlers are interested in all objects, so that filters need no check."""
@@ -247,7 +245,7 @@ class ResourceHandlers:
     ) -> bool:
         """Whether the object must not vanish before its deletion is handled.
 
-        The ``finished`` daemons and timers never run for it anymore.
+        The ``finished`` daemons and timers never run for the object anymore.
         """
         return any(
             (h.id not in finished or isinstance(h, ChangingHandler)) and may_be_interested(h, cause)
@@ -272,9 +270,7 @@ def deduplicate(handlers: Iterable[HH]) -> list[HH]:
 
 
 def find_clashes(handlers: Iterable[HH]) -> Iterator[tuple[HH, HH]]:
-    """Find the pairs of handlers with different functions but one id, or ids that are stored
-    alike.
-    """
+    """Find the pairs of handlers with different functions, but with the same stored id."""
     seen: dict[Any, HH] = {}
     for handler in handlers:
         other = seen.setdefault(get_stored_id(handler), handler)

@@ -58,8 +58,7 @@ class Views:
     def read(self, kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Make the arguments as instances. Raises :class:`InvalidObjectError`.
 
-        The state before a change can be invalid, as the change can be the repair. It is ``None``
-        then.
+        The old state can be invalid, as the change can be the repair. Then, ``old`` is ``None``.
         """
         found = self._parse(kwargs)
         return {name: self.models[name].take(parsed) for name, parsed in found.items()}
@@ -83,9 +82,7 @@ class Views:
         return found
 
     def _parse_one(self, name: str, model: Model, kwargs: Mapping[str, Any]) -> Parsed:
-        """Parse a part of the object; all handlers share the instance for as long as the part
-        is the same.
-        """
+        """Parse a part of the object. All handlers share the instance of the same part."""
         body: Body = kwargs["body"]
         raw = self._get_raw(name, kwargs)
         key = (name, self.field if name in ("old", "new") else (), model.annotation)
@@ -140,9 +137,7 @@ def find_views(fn: Fn, field: FieldPath = ()) -> Views | None:
 
 
 def with_views(callback: Any) -> Any:
-    """Wrap a callback, or a dictionary of them, so that it gets instances of the models it
-    names.
-    """
+    """Wrap a callback, or a dictionary of callbacks, to get instances of the models it names."""
     if isinstance(callback, Mapping):
         wrapped = {key: with_views(value) for key, value in callback.items()}
         return callback if all(wrapped[key] is callback[key] for key in wrapped) else wrapped
@@ -159,7 +154,7 @@ def _wrap(fn: Callable[..., Any], views: Views) -> Callable[..., Any]:
 
 
 def find_annotations(fn: Any) -> Mapping[str, Any]:
-    """Find the annotations that matter. Unresolvable ones are as if they were absent."""
+    """Find the annotations that can be models. Annotations that cannot be resolved are skipped."""
     while isinstance(fn, functools.partial):
         fn = fn.func
     if not hasattr(fn, "__annotations__") and not isinstance(fn, type):
@@ -182,9 +177,7 @@ def _get_raw_annotations(fn: Any) -> Mapping[str, Any]:
 
 
 def _resolve(fn: Any, name: str, annotation: Any) -> Any:
-    """Resolve the type itself, even if it is written as a string; ``None`` if it is unknown
-    here.
-    """
+    """Resolve the type, even if it is a string; ``None`` if the string cannot be resolved."""
     if isinstance(annotation, type):
         return annotation
     inner = getattr(fn, "__func__", fn)
@@ -200,4 +193,4 @@ def _resolve(fn: Any, name: str, annotation: Any) -> Any:
 
 
 def _nothing() -> None:
-    """A function for one annotation at a time."""
+    """The code of the temporary function that holds one annotation."""

@@ -117,10 +117,10 @@ def is_for_request(
     operation: Operation | None,
     subresource: str | None,
 ) -> bool:
-    """Whether the handler is for such requests at all, whatever the object is.
+    """Whether the handler is for such requests, before its filters check the object.
 
     An object that is being deleted cannot be changed. So mutating handlers are called for deletions
-    only if they name them explicitly.
+    only if they name deletions explicitly.
     """
     if handler.subresource not in ("*", subresource):
         return False

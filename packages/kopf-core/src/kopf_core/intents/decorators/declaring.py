@@ -1,6 +1,4 @@
-"""The declaration of handlers: the decorators make them of functions and options, for a
-registry.
-"""
+"""Declarations: the decorators make handlers of functions and options, and register them."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar

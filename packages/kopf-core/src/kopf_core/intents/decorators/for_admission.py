@@ -41,7 +41,7 @@ class ValidateOptions(
     """The only operation of its calls; by default, all of them."""
 
     operations: Iterable[Operation] | None
-    """The same for several operations."""
+    """The only operations of its calls; by default, all of them."""
 
     subresource: str | None
     """The only subresource to be called for; ``"*"`` for all of them and for the main body.
