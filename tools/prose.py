@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""Check the prose of the documentation: `python tools/prose.py [PAGES]`, or `make docs`.
+"""Check the prose of the documentation: `python tools/prose.py [FILES]`, or `make docs`.
 
 The rules and the reasons for them are in `docs/style.md`. The texts of `--help`, the messages,
-and the docstrings of modules and public names are checked, too; the tables for maintainers are not.
+the docstrings, and the comments are checked, too; the tables for maintainers are not.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import pathlib
 import re
 import sys
@@ -228,13 +227,12 @@ def check_help(command: click.Command, path: str) -> Iterator[Finding]:
                 yield from check_help(found, f"{path} {name}")
 
 
-def check_docstrings() -> Iterator[Finding]:
-    """Check the docstrings of modules and of public names.
+def check_source(path: pathlib.Path) -> Iterator[Finding]:
+    """Check the docstrings and the comments of a file.
 
     Values can be described by "Whether", "How long".
     """
-    found = itertools.chain(docstrings.find_modules(), docstrings.find_docstrings())
-    for place, line, text in found:
+    for place, line, text in docstrings.find_texts(path.resolve()):
         for paragraph in docstrings.list_paragraphs(text):
             for sentence in split(clean(docstrings.DESCRIPTION.sub("", paragraph))):
                 for name, advice in judge(sentence):
@@ -268,6 +266,11 @@ def list_pages(root: pathlib.Path = ROOT) -> list[str]:
     return sorted(pages)
 
 
+def list_sources(root: pathlib.Path = ROOT) -> list[pathlib.Path]:
+    """All modules of the packages."""
+    return sorted(root.glob("packages/*/src/**/*.py"))
+
+
 def check_all() -> tuple[list[str], int]:
     """Check everything: what is wrong, and how many pages were checked."""
     from kopf_kits.cli.groups import main as kopf
@@ -278,16 +281,22 @@ def check_all() -> tuple[list[str], int]:
         *(item for page, text in texts.items() for item in check_text(page, text)),
         *(item for page, text in texts.items() for item in check_length(page, text)),
         *check_help(kopf, "kopf"),
-        *check_docstrings(),
+        *(item for path in list_sources() for item in check_source(path)),
         *check_messages(),
     ]
     return [*map(str, found)], len(pages)
 
 
+def check_page(page: str) -> Iterator[Finding]:
+    """Check one page, or one file of Python."""
+    path = pathlib.Path(page)
+    return check_source(path) if path.suffix == ".py" else check_text(page, path.read_text("utf-8"))
+
+
 def main(args: Sequence[str]) -> int:
     """Check the named pages, or everything."""
     if args:
-        found = [str(f) for page in args for f in check_text(page, pathlib.Path(page).read_text())]
+        found = [str(f) for page in args for f in check_page(page)]
         count = len(args)
     else:
         found, count = check_all()

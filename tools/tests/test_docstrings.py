@@ -1,22 +1,46 @@
-"""The docstrings which are checked as prose: whose they are, and which texts are in them."""
+"""The texts in the sources that are checked as prose."""
+
+import pathlib
 
 import docstrings
 import pytest
 
+SOURCE = '''"""The module."""
 
-def test_docstrings_of_public_names_are_found_with_members_and_options() -> None:
-    found = {(item.place, item.text.partition("\n")[0]) for item in docstrings.find_docstrings()}
-    source = "packages/kopf-core/src/kopf_core/intents/decorators/options.py"
-    assert (source, "The filters of objects: all of them must match.") in found
-    places = {place.partition("/src/")[0] for place, _ in found}
-    assert {"packages/kopf-cogs", "packages/kopf-core", "packages/kopf-kits"} <= places
+LIMIT = 1
+"""The limit."""
 
 
-def test_q_docstrings_of_modules_are_found() -> None:
-    found = {place: text for place, _, text in docstrings.find_modules()}
-    assert "packages/kopf-core/src/kopf_core/reactor/object/deciding.py" in found
-    assert "packages/kopf-kits/src/kopf_kits/logs.py" in found
-    assert all(found.values())
+class Part:
+    """The part."""
+
+    size = 0  # at most 3
+    """The size."""
+
+    def grow(self):
+        """Grow."""
+        # Two lines
+        # of one comment.
+        return self.size  # noqa: X
+'''
+
+
+def test_q_docstrings_and_comments_are_found(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(docstrings, "ROOT", tmp_path)
+    path = tmp_path / "module.py"
+    path.write_text(SOURCE, "utf-8")
+    found = {text: line for place, line, text in docstrings.find_texts(path) if place == path.name}
+    assert found == {
+        "The module.": 1,
+        "The limit.": 4,
+        "The part.": 8,
+        "The size.": 11,
+        "Grow.": 14,
+        "at most 3": 10,
+        "Two lines of one comment.": 15,
+    }
 
 
 @pytest.mark.parametrize(

@@ -35,9 +35,9 @@ All requests wait for it, and the usual reason is a file that is being written r
 """
 
 PATIENCE = 30.0
-"""How long (in seconds) login handlers may take until those that are late are not waited for.
+"""How long (in seconds) Kopf waits for all login handlers; then, it goes on without the late ones.
 
-If there are no credentials by then, it is said that they are waited for, and the probes fail.
+If there are no credentials by then, Kopf logs that it waits for them, and the probes fail.
 """
 
 Call = asyncio.Task[dict[HandlerId, Any]]
@@ -57,13 +57,13 @@ class Authenticator:
         self._registry = registry
         self._activities = activities
         self._calls: dict[HandlerId, Call] = {}
-        """The login handlers that work now, also those that are late since the previous logins."""
+        """The login handlers that work now, including the late ones of the previous logins."""
         self._counter = 0
         self._since: float | None = None
         """When the login handlers were called, if they have not finished yet: monotonic."""
 
     def find_problems(self) -> list[str]:
-        """What is wrong, if the requests wait for the login handlers for too long."""
+        """The problem, if the requests wait for the login handlers for too long."""
         if self._since is None or not self._vault.is_empty():
             return []
         passed = self._activities.clock.monotonic() - self._since
@@ -81,7 +81,7 @@ class Authenticator:
         Raises :class:`ActivityError` if logging in fails for good, and :class:`LoginError`
         if the credentials have run out more times than the limit.
         """
-        with leashed():  # of the plugins that are run by the login handlers
+        with leashed():  # for the plugins that the login handlers run
             try:
                 await self._run(limit)
             finally:
@@ -98,9 +98,11 @@ class Authenticator:
             self._since = None
 
     async def run_on_demand(self) -> None:
-        """The same, but only since the first request: those of startup handlers can be the first.
+        """Do the same as :meth:`run`, but only since the first request.
 
-        Usually, they set up how to log in, so nobody must log in before them.
+
+        Startup handlers can make the first request. Usually, they set up how to log in, so Kopf
+        must not log in before them.
         """
         await self._vault.wait_for_demand()
         await self.run()
@@ -145,7 +147,7 @@ class Authenticator:
         return is_any or len(done) == len(self._calls)
 
     def _collect_results(self) -> dict[HandlerId, Any]:
-        """Take what there is; those who are late bring theirs whenever they can."""
+        """Take the results so far; the late handlers bring their results whenever they can."""
         results: dict[HandlerId, Any] = {}
         failures: dict[HandlerId, Outcome] = {}
         for id, call in list(self._calls.items()):
@@ -177,7 +179,7 @@ class Authenticator:
 
 
 def _get_results(call: Call) -> dict[HandlerId, Any]:
-    """What the finished call has returned: from all of its handlers, or only from some."""
+    """The results of the finished call: from all of its handlers, or only from some."""
     try:
         return call.result()
     except ActivityError as e:
@@ -201,7 +203,7 @@ def _select_credentials(outcomes: Mapping[HandlerId, Any]) -> dict[str, KubeCont
 
 @contextlib.asynccontextmanager
 async def _impatience(title: str) -> AsyncIterator[None]:
-    """Say it if something takes long, since everything else waits for it."""
+    """Log warnings while the login takes long, since all requests wait for it."""
 
     async def complain() -> None:
         delay = PATIENCE
@@ -220,7 +222,7 @@ async def _impatience(title: str) -> AsyncIterator[None]:
 def get_default_logins(is_initial: bool = False) -> list[ActivityHandler]:
     """How to log in if there are no login handlers: via the client libraries if installed.
 
-    Without them, the service account and the kubeconfig are tried by our own means.
+    Without the libraries, Kopf itself tries the service account and the kubeconfig.
     At the start, a failure is final: it is better to see it than to wait for a miracle.
     """
     errors = ErrorsMode.PERMANENT if is_initial else ErrorsMode.TEMPORARY
@@ -228,7 +230,7 @@ def get_default_logins(is_initial: bool = False) -> list[ActivityHandler]:
     if piggyback.has_client():
         fns.append(piggyback.login_via_client)
     is_one_file = os.pathsep not in os.environ.get("KUBECONFIG", "")
-    if piggyback.has_pykube() and is_one_file:  # it knows no others
+    if piggyback.has_pykube() and is_one_file:  # pykube supports no lists of files
         fns.append(piggyback.login_via_pykube)
     return [
         ActivityHandler(

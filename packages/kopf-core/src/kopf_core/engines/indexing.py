@@ -172,7 +172,7 @@ class ResourceIndexer:
         finally:
             if not attempt.done():
                 self._interrupt(key, attempt, handler, cause.logger)
-        await _ends_within(attempt, IMPATIENCE)  # most do
+        await _ends_within(attempt, IMPATIENCE)  # most calls end in time
         cause.logger.warning(
             f"{handler} takes more than {patience:g} seconds on this object: it is interrupted, "
             f"and the object is not indexed. All other objects of the kind wait for it."

@@ -20,7 +20,7 @@ Relay: TypeAlias = "Callable[[Mapping[str, View], str, str], Awaitable[None]]"
 """Serves the views for that address and title, until cancelled."""
 
 relay_var: "ContextVar[Relay | None]" = ContextVar("kopf_relay", default=None)
-"""Who listens instead of this process, if it is one of several."""
+"""The relay that listens instead of this process, if it is one of several."""
 
 logger = logging.getLogger("kopf.serving")
 
@@ -76,7 +76,7 @@ async def serve(views: Mapping[str, View], sockets: Collection[socket.socket]) -
 
 
 async def _dispatch(views: Mapping[str, View], request: "web.BaseRequest") -> "web.Response":
-    """Answer one request of the connection. Thousands sent ahead would hold up the event loop."""
+    """Answer one request of the connection. Thousands at once would block the event loop."""
     response = await _answer(views, request)
     response.force_close()
     return response
@@ -98,7 +98,7 @@ async def _answer(views: Mapping[str, View], request: "web.BaseRequest") -> "web
 
 
 async def open_sockets(host: str | None, port: int) -> list[socket.socket]:
-    """Listen on all addresses of the host, but for those that this machine does not have."""
+    """Listen on all addresses of the host, except for addresses that this machine does not have."""
     loop, sockets, problem = (
         asyncio.get_running_loop(),
         list[socket.socket](),

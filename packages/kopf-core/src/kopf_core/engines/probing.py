@@ -24,12 +24,12 @@ CACHE_TIME = 10.0
 
 
 FAILURE_CACHE_TIME = 1.0
-"""For how long (in seconds) their failures are: a failed probe is to recover soon."""
+"""For how long (in seconds) their failures are reused: a failed probe must recover soon."""
 
 PATIENCE = 30.0
-"""How long (in seconds) the probe handlers are waited for.
+"""How long (in seconds) Kopf waits for the probe handlers.
 
-Nobody waits so long for the answer, but the requests must not gather while a handler hangs.
+Clients do not wait so long, but their requests must not gather while a handler hangs.
 """
 
 
@@ -88,7 +88,7 @@ class ProbeServer:
     async def _call_handlers(self) -> tuple[int, str]:
         handlers = self._registry.get_activity_handlers(Activity.PROBE)
         try:
-            # Whoever asks does not wait until a probe recovers, but asks again later.
+            # The client does not wait until a probe recovers, but asks again later.
             results = await self._activities.run(
                 Activity.PROBE, handlers, errors=ErrorsMode.PERMANENT
             )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Traces(Instruments):
-    """Makes the spans of one operator, with the tracer of whoever is configured.
+    """Makes the spans of one operator, with the tracer of the configured provider.
 
     If the operator is for one of several clusters, all spans have the name of the cluster.
     """
@@ -50,7 +50,7 @@ class Traces(Instruments):
         return self._start(f"handler {name_handler(handler)}", attributes)
 
     def on_attempt(self, handler: BaseHandler, outcome: Outcome, seconds: float) -> None:
-        """Tell the outcome in the current span: it is that of the attempt."""
+        """Record the outcome in the current span, which is the span of the attempt."""
         span, exc = self._trace.get_current_span(), outcome.exception
         span.set_attribute("kopf.outcome", outcome.verdict)
         is_failure = outcome.verdict in ("failure", "retry")
@@ -60,7 +60,7 @@ class Traces(Instruments):
             span.set_status(self._trace.StatusCode.ERROR, describe(exc))
 
     def on_request(self, record: RequestRecord) -> None:
-        """Make the span when its request has ended: inside of whoever has requested it."""
+        """Make the span of an ended request, inside of the span that has sent the request."""
         end = int(get_clock().now().timestamp() * 1e9)
         span = self._tracer.start_span(
             record.method,  # the paths are not for titles: there are too many of them
@@ -101,7 +101,7 @@ def _hide_password(url: str) -> str:
 
 
 def make_traces(cluster: str | None = None) -> Traces | None:
-    """The traces, if there is anybody to take them."""
+    """Make the traces; ``None`` if the library is absent, or if no provider takes them."""
     try:
         from opentelemetry import trace
     except ImportError:

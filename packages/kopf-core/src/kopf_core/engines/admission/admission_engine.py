@@ -203,7 +203,7 @@ class AdmissionEngine:
         return [ConversionKeeper(self._client, kind, ways) for kind, ways in kinds]
 
     def _revise(self) -> None:
-        """Pass the known resources and the address of the server to all who need them."""
+        """Pass the known resources and the address of the server to all parts that need them."""
         if self._served is None or not self._is_ready:
             return
         if self._reviewer is not None:

@@ -37,7 +37,7 @@ PATIENCE = 25.0
 """In seconds. API servers wait for 30, and then name neither the function nor the object."""
 
 Steps = deque[tuple[Mapping[str, Any], ConversionHandler]]
-"""The object that is being converted, and by what: the latest one only."""
+"""The object that is being converted, and its handler: only the latest one."""
 
 
 class Converter:

@@ -53,7 +53,7 @@ MAX_CONFLICTS = 5
 """How many times to try again at once while others change the configuration."""
 
 CONFLICT_DELAY = 0.1
-"""The first delay (in seconds) before it is tried again; others are longer."""
+"""The first delay (in seconds) before the next attempt; later delays are longer."""
 
 
 class ConfigurationError(Exception):
@@ -155,8 +155,8 @@ class ConfigurationKeeper(Keeper):
     ) -> float:
         """Leave only these webhooks there, for ever; or leave all of them to the other replicas.
 
-        Returns for how many seconds the API can still call the other webhooks. Never raises: nobody
-        can help when the operator exits.
+        Returns for how many seconds the API can still call the other webhooks. Never raises: the
+        caller cannot help when the operator exits.
         """
         if self._wanted is None:
             return 0.0
@@ -230,7 +230,7 @@ class ConfigurationKeeper(Keeper):
                 return await self._remove(body, indices)
             except APINotFoundError:
                 return None
-            except APIConflictError:  # whoever leaves, tries it for as long as there is time
+            except APIConflictError:  # a leaving replica tries it for as long as there is time
                 if attempt >= MAX_CONFLICTS and not is_leaving:
                     raise
                 await asyncio.sleep(backoff(attempt))

@@ -52,8 +52,9 @@ QUIET_TIME = 1.0
 """How long (in seconds) there must be no requests until the server can leave."""
 
 LEAVING_TIME = 10.0
-"""How long (in seconds) API servers can take to find other replicas. If they come on, there are no
-others.
+"""How long (in seconds) API servers can take to find other replicas.
+
+If requests still come after that time, there are no other replicas.
 
 API servers ask for conversions for as long as objects are used. Nothing tells them to stop.
 """
@@ -131,7 +132,7 @@ class Reviewer:
             await self._finish_works()
 
     async def _finish_works(self) -> None:
-        """Wait for the requests that are in work now, without those that come meanwhile."""
+        """Wait for the requests that are in work now, but not for requests that come meanwhile."""
         if self._works:
             await asyncio.wait([*self._works])
 
@@ -262,7 +263,7 @@ def _collect_patches(
     request: ReviewRequest,
     chosen: Collection[tuple[WebhookHandler, AdmissionCause]],
 ) -> list[Patch]:
-    """Collect the changes to be made, without those that the API would refuse."""
+    """Collect the changes to make, without the changes that the API would refuse."""
     for handler, cause in chosen:
         if cause.patch and (handler.type is not WebhookType.MUTATING or request.new is None):
             cause.logger.warning(f"{handler} has changed the patch, but it cannot be applied.")

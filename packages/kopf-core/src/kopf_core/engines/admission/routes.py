@@ -22,7 +22,7 @@ class Routes:
 
     A path is the id of the handler. If several handlers have the same id, each also has its own
     path. If the API does not permit an id in the paths of services, the handler has another path
-    for services. The paths are only compared: they lead nowhere else, whatever text they have.
+    for services. Kopf only compares the paths: they never lead to anything else.
     """
 
     def __init__(self, handlers: Collection[WebhookHandler]) -> None:
@@ -70,7 +70,7 @@ class Routes:
         return urllib.parse.quote(self._paths[handler])
 
     def get_service_path(self, handler: WebhookHandler) -> str:
-        """The same for a service: the API permits fewer characters there, e.g. no underscores."""
+        """The path for a service: the API permits fewer characters there, e.g. no underscores."""
         return self._service_paths[handler]
 
 

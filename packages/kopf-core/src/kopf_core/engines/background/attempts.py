@@ -37,7 +37,7 @@ from kopf_core.intents.handlers import DaemonHandler, SpawningHandler, TimerHand
 from kopf_core.intents.stoppers import DaemonStopper, DaemonStoppingReason
 
 FREQUENT_INTERVAL = 10.0
-"""In seconds: with such short intervals, 1 KB in memory is kept for the next attempt."""
+"""In seconds: with such short intervals, Kopf keeps 1 KB in memory for the next attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class Attempts:
         if cause.patch or outcome.result is not None or is_run:
             await endure(self._apply(cause, outcome))
         elif self._is_frequent:
-            self._cause = cause  # it is unchanged, and making it takes time
+            self._cause = cause  # the cause is unchanged, and a new one takes time
         return outcome
 
     async def _call(self, cause: DaemonCause, state: HandlerState) -> Outcome:
@@ -135,7 +135,7 @@ class Attempts:
             executors.release(executor)
 
     async def _flush(self, cause: DaemonCause) -> None:
-        """Send the changes of the function so far. Those that cannot be sent go with later ones."""
+        """Send the changes of the function so far. Unsent changes go with later ones."""
         patch = Patch(cause.patch)
         cause.patch.clear()
         if self._object.has_all(patch):
@@ -147,7 +147,7 @@ class Attempts:
             cause.patch.update(merged)
             cause.patch.fns.extend(merged.fns)
         if is_being_cancelled():
-            raise asyncio.CancelledError  # the function still works, and must know of it
+            raise asyncio.CancelledError  # the function still works, and must learn that
 
     async def _apply(self, cause: DaemonCause, outcome: Outcome) -> None:
         """Send the results and the patch. Keep the functions that have conflicted."""
@@ -162,7 +162,7 @@ class Attempts:
             self._carried = tuple(unsent.fns)
 
     async def _send(self, patch: Patch, marks: Marks, logger: AnyLogger) -> Patch:
-        """Send the changes; return those that must be sent again."""
+        """Send the changes; return the changes that must be sent again."""
         if self._is_too_late:
             self._complain("it has not ended in time in a pause.", logger)
             return patch
@@ -189,7 +189,7 @@ class Attempts:
 
     @property
     def _is_too_late(self) -> bool:
-        """Whether the time of the function is over in a pause: others can be at work since then."""
+        """Whether the function is out of time in a pause: another operator can be at work."""
         is_abandoned = self.stopper.is_set(DaemonStoppingReason.DAEMON_ABANDONED)
         return is_abandoned and not self._resources.execution.door.is_open
 

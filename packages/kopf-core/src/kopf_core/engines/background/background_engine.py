@@ -85,11 +85,11 @@ class BackgroundEngine:
 
     @property
     def orphans(self) -> Collection[SpawnedHandler]:
-        """The abandoned ones: they were asked to stop, but still work."""
+        """The abandoned daemons and timers: they were asked to stop, but still work."""
         return self._orphans.keys()
 
     def adjust(self, key: ObjectKey, cause: SpawningCause, handlers: ResourceHandlers) -> None:
-        """Spawn the matching handlers that are not there yet; stop those that do not match anymore.
+        """Spawn the matching handlers that do not run yet; stop the handlers that do not match now.
 
         This is called for every event. So it only looks at the handlers, and never waits.
         """
@@ -147,8 +147,8 @@ class BackgroundEngine:
     async def leave(self, is_ours: Callable[[ObjectKey], bool], timeout: float) -> None:
         """Stop all daemons and timers of the objects that other processes handle from now on.
 
-        Cancel those that have not ended in that many seconds, or in their own declared time. Wait
-        until all have ended, however long it takes, also in threads.
+        Cancel the ones that do not end in that many seconds, or in their own declared time. Wait
+        until all have ended, however long it takes, even in threads.
         """
         foreign = self._find_foreign(is_ours)
         for spawned in foreign:
@@ -208,7 +208,7 @@ class BackgroundEngine:
         self._objects.pop(key, None)
 
     def restart(self) -> Collection[ObjectKey]:
-        """Forget the objects, as after a restart; return those with functions that still work."""
+        """Forget the objects, as after a restart; return the objects whose functions still work."""
         self._objects = {key: one for key, one in self._objects.items() if self.is_running(key)}
         return self._objects.keys()
 
@@ -225,7 +225,7 @@ class BackgroundEngine:
 
         While stopped, nothing starts. Afterwards, the handlers of noticed objects start, even if
         their previous functions are still stopping. With ``at_once``, the working functions are
-        cancelled, whatever time they have declared for stopping.
+        cancelled without the time that they have declared for stopping.
         """
         if reason is DaemonStoppingReason.OPERATOR_PAUSING and self._stopping_reason is None:
             for background in set(self._spawned.values()):
@@ -239,14 +239,12 @@ class BackgroundEngine:
             spawned.cancel()
 
     def take_suspended(self) -> Mapping[ObjectKey, tuple[Resource, Body]]:
-        """Return the objects whose daemons and timers were stopped: these objects must be
-        noticed.
-        """
+        """Return the objects whose daemons and timers were stopped: the caller notices them."""
         suspended, self._suspended = self._suspended, {}
         return suspended
 
     async def end_instantly(self) -> None:
-        """Wait for the stopping functions that end at once, but not for those that linger."""
+        """Wait for the stopping functions that end at once, but not for the ones that linger."""
         for _ in range(self._settings.background.instant_exit_zero_time_cycles or 0):
             if not self._spawned:
                 break
@@ -278,7 +276,7 @@ class BackgroundEngine:
         await self._wait_for_all(math.inf, get_left or (lambda: 0.0))
         for spawned in list(self._spawned):
             spawned.abandon()
-        for _ in range(2):  # for the last time, and also if the first exit is cancelled
+        for _ in range(2):  # for the last time; twice, as the first one can be put off
             for spawned in self._orphans:
                 spawned.cancel(with_threads=True)
             for _ in range(LEAST_CYCLES):
@@ -356,9 +354,7 @@ class BackgroundEngine:
         self._tell(background)
 
     def _tell(self, background: LiveObject) -> None:
-        """Wake up the object. In pauses, wake up only deleted ones: the others are resumed
-        later.
-        """
+        """Wake up the object; in a pause, only if it is deleted: others are resumed later."""
         if self._stopping_reason is None or background.is_deleted:
             self._wake(background)
 

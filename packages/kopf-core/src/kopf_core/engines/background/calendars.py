@@ -24,7 +24,7 @@ NAP = 60.0
 
 
 class Calendar:
-    """The runs of one timer of one object. All times are those of the wall clock."""
+    """The runs of one timer of one object. All times are by the wall clock."""
 
     __slots__ = ("_cron", "_done", "_key", "_offset", "_persistence", "scheduled")
 

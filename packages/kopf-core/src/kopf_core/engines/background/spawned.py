@@ -53,7 +53,7 @@ class SpawnedHandler:
     _object: LiveObject
     _context: BackgroundContext
     is_abandoned: bool = False
-    """Whether its function still works, but nobody waits for it."""
+    """Whether its function still works, but Kopf does not wait for it anymore."""
 
     replacement: SpawningHandler | None = None
     """The daemon or timer that starts when this one ends: only one of them can run at a time."""
@@ -158,9 +158,7 @@ class SpawnedHandler:
                 task.cancel()
 
     def abandon(self) -> None:
-        """Stop to wait for the function. It is not interrupted: it has ignored everything
-        before.
-        """
+        """Wait for the function no more. Nothing interrupts it: it has ignored all requests."""
         if self._is_over or self.is_abandoned:
             return
         self.is_abandoned = True
@@ -203,7 +201,7 @@ class SpawnedHandler:
             return
         self._handle = None
         if not self._context.resources.execution.door.is_open:
-            return  # it must not begin: it is about to be stopped
+            return  # the function must not begin: Kopf is about to stop it
         calendar = self._attempts.calendar if self._state is None else None
         clock = self._context.resources.execution.clock
         if calendar is not None and not calendar.is_due(clock.now()):
@@ -223,7 +221,7 @@ class SpawnedHandler:
         self.task = loop.create_task(self._work(self._state), name=self.handler.id)
 
     async def _work(self, state: HandlerState) -> None:
-        """The task of one attempt. Whatever happens in it, a next step follows."""
+        """The task of one attempt. A next step follows, even after errors and cancellations."""
         outcome = await self._make_attempt(state)
         self.task = None
         self._on_attempted(outcome)

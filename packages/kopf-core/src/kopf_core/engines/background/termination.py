@@ -82,7 +82,7 @@ class Termination:
             self._after_cycles(LEAST_CYCLES, self._spawned.abandon)
 
     def _wait(self, level: int = logging.DEBUG) -> None:
-        """Remind of it: first in the details, then as of a problem that somebody must know."""
+        """Log that the function is still exiting: first for debugging, then as a warning."""
         text = f"is still exiting. The next check is in {self._polling} seconds."
         self._spawned.log(text, level)
         self._after(self._polling, partial(self._wait, logging.WARNING))

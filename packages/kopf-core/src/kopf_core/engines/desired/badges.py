@@ -2,7 +2,7 @@
 
 They name the operator and its reconciler, and have a digest of the wanted object. All operators
 without a name leave the same badges. If two of them have reconcilers with the same id for the same
-kind, the children of one look to the other like its forgotten ones. Claims are there for that.
+kind, the children of one look to the other like its own forgotten ones. Claims prevent that.
 """
 
 import base64
@@ -63,9 +63,7 @@ class Claims:
         self._uids.pop(owner, None)
 
     def tell_of_left(self, child: AnyBody, logger: AnyLogger) -> None:
-        """Log why the object is left, and what people can do; once, as it is the same for all
-        objects.
-        """
+        """Log why the object is left, and how users can change that; once for all objects."""
         if not self._is_told and not is_leaving(child):
             self._is_told = True
             logger.warning(
@@ -152,9 +150,7 @@ class Badges:
         return str(annotations.get(self._digest) or "")
 
     def is_same_wish(self, child: AnyBody, live: AnyBody) -> bool:
-        """Whether exactly this wish was already applied to the object, whatever the object is like
-        now.
-        """
+        """Whether exactly this wish was already applied to the object, even if it differs now."""
         return self.get_digest(child) == self.get_digest(live) != ""
 
     def is_out_of_reach(self, body: AnyBody, owner_uid: str) -> bool:
@@ -163,7 +159,7 @@ class Badges:
         return bool(annotations.get(OWNED_BY) == owner_uid) and not self._is_copied(body)
 
     def _is_copied(self, body: AnyBody) -> bool:
-        """Whether others have made the object by copying one of ours, with all its marks.
+        """Whether another client has made the object by copying one of ours, with all its marks.
 
         The server knows who has applied which object. The label does not tell: users set it as they
         like.

@@ -177,11 +177,10 @@ class DesiredStates:
         self._trigger(key, trigger, self._handlers)
 
     def on_delivered(self, key: ObjectKey, applied: Applied) -> None:
-        """The object is patched. If it is not as the patch wanted, set the status anew: the moment
-        can be bad.
+        """The API has answered the patch. If it has rejected any part, make the passes anew later.
 
-        Applied children are not applied again, as they are as wanted. Only the conditions are not.
-        If the API has accepted and dropped them, it is useless to send the same again.
+        The passes do not apply children again, as these are as wanted. They set the conditions.
+        If the API has accepted and dropped the conditions, it is useless to send them again.
         """
         known, is_rejected = self._objects.get(key), bool(applied.rejections)
         if known is None:
@@ -295,7 +294,7 @@ class DesiredStates:
 
     def _await(self, key: ObjectKey, known: ObjectPlans, identities: frozenset[Any]) -> None:
         """Let changes of any of these objects, or the end of them, trigger the object."""
-        if self._objects.get(key) is not known:  # it was forgotten in the middle of the pass
+        if self._objects.get(key) is not known:  # the object was forgotten during the pass
             identities = NOBODY
         for identity in known.awaited - identities:
             keys = self._waiting.get(identity, set())
@@ -319,7 +318,7 @@ class DesiredStates:
         one = self._prepare(handler, known, cause, step)
         try:
             outcome = await self._execution.attempt(handler, cause, state, one.run)
-        except BaseException:  # of a pause, or of a lost lease
+        except BaseException:  # e.g. at a pause or a lost lease
             plan.triggers |= triggers
             raise
         known.keep_fights(handler.id, one.applier.fights)
@@ -327,7 +326,7 @@ class DesiredStates:
             plan.awaited = frozenset(one.applier.awaited) or NOBODY
             awaited = frozenset().union(*(plan.awaited for plan in known.plans.values()))
             self._await(step.key, known, awaited or NOBODY)
-            if one.applier.is_unblocked():  # nobody was told of that: it was not awaited yet
+            if one.applier.is_unblocked():  # no trigger came for that: it was not awaited yet
                 plan.add(Trigger("unblocked"))
         if one.applier.warning:
             is_lasting = isinstance(outcome.exception, FieldConflictError)
@@ -440,7 +439,7 @@ class DesiredStates:
             self.forget(key)
 
     def suspend(self, key: ObjectKey) -> None:
-        """The object is paused or leaves: give the place that it waits for to others."""
+        """The object is paused or leaves: give the place that it waits for to other objects."""
         for places in self._places.values():
             places.leave(key)
 

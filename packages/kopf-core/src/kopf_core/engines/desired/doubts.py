@@ -18,7 +18,7 @@ class DoubtedChild(NamedTuple):
     name: str
 
     def is_same(self, other: "DoubtedChild") -> bool:
-        """Whether it is the same object, from whatever source."""
+        """Whether it is the same object, even if from another source."""
         return self[1:] == other[1:] and self.source.resource.name == other.source.resource.name
 
 
@@ -36,7 +36,7 @@ class Doubts:
         self._children.setdefault(uid, set()).add(child)
 
     def discard(self, uid: str, child: DoubtedChild) -> None:
-        """It is known whether the object exists, also if its kind was not served for a while."""
+        """It is known whether the object exists, even if its kind was not served for a while."""
         left = {other for other in self._children.get(uid, ()) if not other.is_same(child)}
         if left:
             self._children[uid] = left

@@ -44,7 +44,7 @@ async def drive(
     Raises the errors of the function in the same ways as all other handlers do.
     """
     if inspect.isasyncgenfunction(fn) or inspect.isgeneratorfunction(fn):
-        result = fn(**kwargs)  # nothing of it runs yet, so there is no need for a thread
+        result = fn(**kwargs)  # its code does not run yet, so it needs no thread
     else:
         is_async = is_async_fn(fn)
         with aside if is_async else _NOTHING:
@@ -119,7 +119,7 @@ async def _drive_sync(
     try:
         await _alternate(advance, accept)
     finally:
-        # If it still runs, nobody waits for its thread anymore.
+        # If the generator still runs, no task waits for its thread anymore.
         if inspect.getgeneratorstate(generator) not in (inspect.GEN_RUNNING, inspect.GEN_CLOSED):
             await invoke(generator.close, kwargs={}, is_async=False, executor=executor)
 

@@ -6,7 +6,7 @@ from kopf_cogs.aiokits.clocks import Clock
 from kopf_cogs.structs.dicts import FieldPath
 
 FIGHTS_LIMIT = 5
-"""How many times in a row others can change an object back before that is a fight."""
+"""How many times in a row other clients can change an object back before that is a fight."""
 
 FIGHT_DELAY = 60.0
 """How rarely (in seconds) to make passes during a fight; and how long to remember it."""
@@ -50,7 +50,7 @@ class Fights:
         )
 
     def get_unkept(self, identity: Any, digest: str) -> frozenset[FieldPath]:
-        """The fields that the server did not store when exactly this was applied."""
+        """The fields that the server did not store when exactly this wish was applied."""
         known, fields = self._unkept.get(identity, ("", _NOTHING))
         return fields if known == digest else _NOTHING
 

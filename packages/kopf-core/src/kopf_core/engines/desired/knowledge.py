@@ -47,9 +47,7 @@ class Knowledge:
         return self._sources.get_sources(self._owned).values()
 
     def is_complete(self, handler: ReconcilingHandler | None = None) -> bool:
-        """Whether all objects that can be owned are known; or only those that this handler
-        can own.
-        """
+        """Whether all objects that the handlers (or only this one) can own are known."""
         selectors = self._owned if handler is None else handler.owns
         are_synced = all(s.is_synced for s in self._sources.get_sources(selectors).values())
         return are_synced and not any(map(self._sources.is_undiscovered, selectors))

@@ -42,7 +42,7 @@ class ObjectPlans:
         self.far = (self.far | {id}) if is_far else (self.far - {id} or NOBODY)
 
     def notice_reply(self, is_rejected: bool, is_dropped: bool) -> None:
-        """The patch is answered: notice whether its conditions were accepted, and are stored."""
+        """Notice by the reply to a patch whether the API has accepted and stored its conditions."""
         if self.said is not None:
             self.unkept = self.said if is_dropped else None
             self.said = None

@@ -74,7 +74,7 @@ class Places:
         while self._left > len(self._called) and self._line:
             key, _ = self._line.popitem(last=False)
             self._called.add(key)
-            if self._tell(key) is False:  # nobody knows it anymore
+            if self._tell(key) is False:  # no queue knows the object anymore
                 self._called.discard(key)
         if self._called and self._line and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(PATIENCE, self._call_others)

@@ -22,7 +22,7 @@ PURPOSE = "reconcile"
 class Progress:
     """The states of reconcilers, as they are stored on the objects, so that restarts lose nothing.
 
-    The shared ids are those that other handlers on the same objects have, too: e.g. with several
+    The shared ids also belong to other handlers on the same objects: e.g. with several
     decorators on one function. The progress of such reconcilers has other names.
     """
 

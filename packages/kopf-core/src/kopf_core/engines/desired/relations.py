@@ -74,7 +74,7 @@ class Relation:
             self._on_names(key, NOWHERE)
         home = self._homes.pop(key, None)
         if not self._homes:
-            self._known.clear()  # it does not matter anymore
+            self._known.clear()  # the answers do not matter anymore
             self._untold.clear()
         if home is not None and self._keys.get(home) == key:
             del self._keys[home]
@@ -97,12 +97,12 @@ class Relation:
         try:
             names = self._name_primaries(body)
         finally:
-            if (names and self._homes) or id in self._known:  # others are of no interest
+            if (names and self._homes) or id in self._known:  # other answers are of no interest
                 self._known[id] = body["metadata"].get("resourceVersion"), names
         return self._find_keys(names)
 
     def find_former(self, body: RawBody) -> Collection[ObjectKey]:
-        """Find the primary objects of the former state of this object.
+        """Find the primary objects of the previous state of this related object.
 
         These are the answers of the function for that state. Fields of the primary objects do not
         change with the related object, and indices report their former values themselves.

@@ -20,7 +20,7 @@ class Source(Protocol):
 
     @property
     def is_synced(self) -> bool:
-        """Whether all existing objects are known, wherever they are observed."""
+        """Whether all existing objects are known, in all observed namespaces."""
 
     @property
     def is_observed(self) -> bool:
@@ -48,20 +48,20 @@ class Source(Protocol):
         """Take the state returned for our own request: it is newer than the streamed one."""
 
     async def wait_for_others(self, namespace: str | None, name: str) -> None:
-        """Wait until other parts have written the object: it can belong to others then."""
+        """Wait until other parts have written the object: it can belong to another owner then."""
 
     def writing(self, namespace: str | None, name: str) -> AbstractContextManager[None]:
         """The context in which the object is being written: our own changes are no news."""
 
 
 class ObservedChange(enum.Enum):
-    """The kinds of reported changes, by who has made them."""
+    """The kinds of reported changes, by their authors."""
 
     OTHERS = enum.auto()
     """The object has appeared, or has been changed."""
 
     OURS = enum.auto()
-    """The same, but this operator did it: the reconciler that has done it knows it already."""
+    """This operator has changed the object: the reconciler that has done so knows it already."""
 
     GONE = enum.auto()
     """The object does not exist anymore; possibly, only its identity is left of it."""

@@ -13,7 +13,7 @@ NOBODY: frozenset[Any] = frozenset()
 """One empty set for all objects, as each takes hundreds of bytes."""
 
 Essence = bytes
-"""A digest by which content is recognised later: it takes little memory, whatever the content."""
+"""A digest to recognise content later: it takes little memory even for large content."""
 
 URGENT = frozenset({"changed", "unblocked"})
 """The triggers that are a reason to retry at once: the failed work can succeed now."""
@@ -90,7 +90,7 @@ class Plan:
     """When to retry after a failure: all but the :data:`URGENT` triggers wait for it."""
 
     since: float | None = None
-    """When the first of the attempts has started that have not succeeded yet."""
+    """When the first attempt has started, if no attempt has succeeded since then."""
 
     loop: Loop | None = None
     """The loop of passes that change their own object, if the latest pass has done so."""
@@ -106,7 +106,7 @@ class Plan:
     """Whether everything was as wanted in the latest pass."""
 
     is_going: bool = False
-    """Whether a pass is running now: nobody knows yet what it is going to wait for."""
+    """Whether a pass is running now: the changes that it waits for are not known yet."""
 
     @property
     def is_hampered(self) -> bool:

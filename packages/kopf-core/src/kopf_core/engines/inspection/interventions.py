@@ -25,7 +25,7 @@ MAX_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is going to be done with an object; or why nothing is."""
+    """A planned change of an object, or the reason why there is none."""
 
     summary: str
     fn: Callable[[RawObject], None] | None = None
@@ -53,7 +53,7 @@ def plan_retry(
 
 
 def _doubt(state: ObjectState) -> str:
-    """What cannot be seen, and so not be changed from outside."""
+    """The remark that attempts in memory cannot be seen or changed from outside."""
     if state.last_handled is not None or state.handlers:
         return ""
     return ", as far as it is on the object: timers and daemons keep their attempts in memory"
@@ -65,7 +65,7 @@ def _name(ids: Sequence[str]) -> str:
 
 
 def hasten(body: RawObject, *, persistence: PersistenceSettings) -> None:
-    """Remove the delays of all handlers that are not over."""
+    """Remove the delays of all handlers that have not finished."""
     storage, patch, view = persistence.progress_storage, Patch(), Body(body)
     for name, record in storage.find(body=view).items():
         if not record.get("success") and not record.get("failure") and record.get("delayed"):
@@ -75,7 +75,7 @@ def hasten(body: RawObject, *, persistence: PersistenceSettings) -> None:
 
 
 def plan_pause(state: ObjectState, reason: str) -> Change:
-    """Have nothing handled for the object, until it is unpaused."""
+    """Stop all handling of the object until a user unpauses it."""
     if state.pause is not None:
         return Change(f"it is paused already: {state.pause}")
     if state.deleted_at is not None:
@@ -90,7 +90,7 @@ def pause_object(body: RawObject, *, reason: str) -> None:
 
 
 def plan_unpause(state: ObjectState) -> Change:
-    """Have everything handled that has come since the pause."""
+    """Let the operator handle all changes that have come since the pause."""
     if state.pause is None:
         return Change("it is not paused")
     return Change(f"unpause; it was paused: {state.pause}", unpause_object)

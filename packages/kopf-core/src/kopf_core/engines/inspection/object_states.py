@@ -19,27 +19,27 @@ from kopf_core.intents.pauses import get_pause
 
 _SUFFIX = len("-abcdef")
 _LONGEST = 63
-"""In characters: how long can be the names of annotations; or, by the old scheme, with prefixes."""
+"""The longest name of an annotation, in characters; by the old scheme, with its prefix."""
 
 
 AGENT = "kopf"
 """The field manager of operators, as API servers make it of the name of the client."""
 
 NAMED_FINALIZER = "/finalizer"
-"""How the finalizers of named operators end; before that, it is the name."""
+"""The end of the finalizers of named operators, after the name of the operator."""
 
 OTHERS_MARKS = ("last-handled-configuration", "kopf-managed")
-"""The annotations that all operators leave, after the prefixes of their own."""
+"""The names of annotations that all operators leave, each with a prefix of its own."""
 
 
 class Phase(enum.StrEnum):
-    """What is going on with an object. The first one that fits, in this order."""
+    """The phase of an object: the first one that fits, in this order."""
 
     BLOCKED = "blocked"
-    """It is being deleted, and waits only for finalizers of others."""
+    """It is being deleted, and waits only for finalizers of other controllers."""
 
     PAUSED = "paused"
-    """Nothing is handled for it, as people have asked; if the operator allows them to."""
+    """Users have paused it. The operator does not handle it, if the settings permit pauses."""
 
     RETRIED = "retried"
     """Some of the handlers have failed, and will be called again."""
@@ -48,31 +48,31 @@ class Phase(enum.StrEnum):
     """It is being deleted, and waits for its operator."""
 
     PROGRESSING = "in progress"
-    """Some of the handlers have started, and not all of them are over."""
+    """Some of the handlers have started, and not all of them have finished."""
 
     SERVED = "served"
-    """Operators have been there, but no change handlers: those leave the only marks that last.
+    """Operators have served it, but not by change handlers, which leave the only lasting marks.
 
-    What reconcilers, timers, and daemons do is not on the object when all is well; what timers
-    and daemons do is never there.
+    Reconcilers keep their progress on the object only until they succeed. Timers and daemons
+    never keep their attempts there.
     """
 
     UNKNOWN = "unknown"
-    """There are no signs of operators: they have not noticed it, or have nothing to do with it.
+    """There are no signs of operators: they have not noticed it, or have no handlers for it.
 
-    Or it is served by those who leave no signs: timers, daemons with no finalizer, and
-    reconcilers that are over and set no conditions.
+    Or its handlers leave no signs: timers, daemons with no finalizer, and reconcilers that have
+    succeeded and set no conditions.
     """
 
     CHANGED = "changed"
-    """It differs from its last handled state, and no handler has started for that."""
+    """It differs from its last handled state, and no handler has started for that change."""
 
     HANDLED = "handled"
-    """All handlers are over, and nothing has changed since then."""
+    """All handlers have finished, and nothing has changed since then."""
 
 
 class HandlerPhase(enum.StrEnum):
-    """How far one handler has got."""
+    """The phase of one handler."""
 
     RETRIED = "retried"
     STARTED = "started"
@@ -82,10 +82,10 @@ class HandlerPhase(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HandlerProgress:
-    """How far one handler has got, and what is known of it."""
+    """The progress of one handler: its id and its stored state."""
 
     id: str
-    """As it is stored: what was too long is cut, and slashes can be dots."""
+    """The id as it is stored: long ids are cut, and slashes can be dots."""
 
     state: HandlerState
 
@@ -105,28 +105,28 @@ class ObjectState:
     body: Body
     phase: Phase
     pause: str | None
-    """Why it is paused; ``None`` if it is not."""
+    """The reason of the pause; ``None`` if the object is not paused."""
 
     is_held: bool
     """Whether our finalizer is there."""
 
     other_finalizers: tuple[str, ...]
     handlers: tuple[HandlerProgress, ...]
-    """Those that are stored: it is so until the handling cycle is over."""
+    """The handlers with stored progress: it is stored until the end of the handling cycle."""
 
     last_handled: BodyEssence | None
     differences: Diff
-    """What has changed since the last handled state."""
+    """The changes since the last handled state."""
 
     @property
     def conditions(self) -> tuple[Mapping[str, Any], ...]:
-        """What operators say of the object in its status; those of reconcilers say it there."""
+        """The conditions in the status of the object, where reconcilers report its state."""
         found = self.body.status.get("conditions") or ()
         return tuple(item for item in found if isinstance(item, Mapping) and item.get("type"))
 
     @property
     def is_outdated(self) -> bool:
-        """Whether what is said in the status is of an earlier generation of the object."""
+        """Whether the status describes an earlier generation of the object."""
         observed = self.body.status.get("observedGeneration")
         return observed is not None and observed != self.body.metadata.get("generation")
 
@@ -138,9 +138,9 @@ class ObjectState:
 
     @property
     def unfinished(self) -> tuple[HandlerProgress, ...]:
-        """The handlers that the object waits for; those that fail are the first.
+        """The handlers that the object waits for; the failing handlers are the first.
 
-        Not those that only wait for their sub-handlers.
+        Handlers that only wait for their sub-handlers are not included.
         """
         unfinished = [handler for handler in self.handlers if not handler.state.finished]
         ids = {handler.id for handler in unfinished}
@@ -149,12 +149,12 @@ class ObjectState:
 
     @property
     def current(self) -> HandlerProgress | None:
-        """The handler that the object waits for: rather the one that fails."""
+        """The handler that the object waits for: a failing one, if there is any."""
         return next(iter(self.unfinished), None)
 
 
 def inspect(body: Body, persistence: PersistenceSettings, now: datetime.datetime) -> ObjectState:
-    """Read everything that is left on the object by an operator with such settings."""
+    """Read all marks that an operator with such settings has left on the object."""
     finalizers = [str(name) for name in body.metadata.get("finalizers") or ()]
     handlers = tuple(_read_progress(body, persistence, now))
     last_handled = persistence.diffbase_storage.fetch(body=body)
@@ -197,16 +197,16 @@ def _detect_phase(
 
 
 def _has_signs(body: Body, persistence: PersistenceSettings) -> bool:
-    """Whether operators have written something here, be it only in the status."""
+    """Whether operators have written to the object, even if only to its status."""
     if is_deletion_blocked(body, persistence.finalizer):
         return True
     entries = body.metadata.get("managedFields") or ()
     managers = [
         entry.get("manager")
         for entry in entries
-        if isinstance(entry, Mapping) and entry.get("operation") != "Apply"  # as of children
+        if isinstance(entry, Mapping) and entry.get("operation") != "Apply"  # children are applied
     ]
-    own = persistence.finalizer.partition("/")[0]  # named operators have it by their names
+    own = persistence.finalizer.partition("/")[0]  # the field manager of a named operator
     return any(manager in (AGENT, own) for manager in managers)
 
 
@@ -221,7 +221,7 @@ def _read_progress(
 
 
 def _restore_ids(found: Mapping[str, ProgressRecord]) -> Mapping[str, str]:
-    """The ids with slashes of those stored with dots: as far as their sub-handlers tell that."""
+    """Restore the slashes of ids that are stored with dots, as far as sub-handlers tell them."""
     ids: dict[str, str] = {}
     for name, record in found.items():
         for ref in record.get("subrefs") or ():
@@ -233,7 +233,7 @@ def _restore_ids(found: Mapping[str, ProgressRecord]) -> Mapping[str, str]:
 
 
 def _is_copy(name: str, record: ProgressRecord, found: Mapping[str, Any]) -> bool:
-    """Whether it is the same under a name by the old scheme: this one is shorter.
+    """Whether the record is a copy under the name of the old scheme: this name is shorter.
 
     See :class:`kopf_cogs.configs.conventions.StorageKeyFormingConvention`.
     """
@@ -246,9 +246,9 @@ def _is_copy(name: str, record: ProgressRecord, found: Mapping[str, Any]) -> boo
 
 
 def _is_of_calendar(record: ProgressRecord) -> bool:
-    """Whether it is the latest call of a timer by the calendar, which is there for ever.
+    """Whether the record is the latest run of a timer by the calendar, which is kept for ever.
 
-    Handlers have attempts when they succeed.
+    Records of succeeded handlers have attempts.
     """
     return bool(record.get("success")) and not record.get("retries") and not record.get("purpose")
 
@@ -278,9 +278,9 @@ def find_differences(
 ) -> Diff:
     """Compare the object with its last handled state, if it has any.
 
-    It is not known which of the fields of the status are of interest for the handlers. So
-    only those are compared that are in the last handled state. It is also not known which values
-    are stored as hashes, but it can be seen.
+    It is unknown here which fields of the status the handlers need. So only the fields of the
+    last handled state are compared. It is also unknown which values are stored as hashes, but
+    their prefix shows that.
     """
     if last_handled is None:
         return EMPTY

@@ -49,13 +49,13 @@ class LeaseLostError(Exception):
 
 
 class Cargo(Protocol):
-    """What else is stored in the object of a lease: in its metadata."""
+    """The additional data in the object of a lease: in its metadata."""
 
     def load(self, metadata: Mapping[str, Any]) -> None:
         """Notice how the object is stored now; it has no metadata if there is no object."""
 
     def stow(self, metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Get the metadata to store with the next renewal, of those that are stored now."""
+        """Make the metadata for the next renewal out of the metadata that are stored now."""
 
 
 class Elector:
@@ -131,12 +131,13 @@ class Elector:
                 raise LeaseLostError(f"The lease {self._title} is lost.")
 
     def hasten(self) -> None:
-        """Renew the lease now if this one leads: there is new cargo."""
+        """Renew the lease now if this operator leads: there is new cargo."""
         self._hastened.set()
 
     async def release(self, limit: TimeLimit = asyncio.timeout) -> None:
-        """Let others lead at once, if this operator leads. Not to be called while :meth:`run` goes
-        on.
+        """Let other operators lead at once, if this one leads.
+
+        Call this only after :meth:`run` has ended.
         """
         self._fence.close()
         if self.holder != self._identity or not self._settings.release_on_exit:
@@ -238,7 +239,7 @@ class Elector:
             with contextlib.suppress(APIConflictError, APINotFoundError):
                 await self._hold()
                 return True
-            # Others have changed or deleted it, or our earlier reply was lost: read it.
+            # Another client has changed or deleted it, or our earlier reply was lost: read it.
         await self._look()
         if self._observed.is_held_by_other(self._identity, self._clock.monotonic()):
             return False
@@ -248,7 +249,7 @@ class Elector:
     async def _look(self) -> None:
         """Read the lease. It counts as seen when the reply has come, not earlier.
 
-        If others have deleted it, its holder does not know that yet, and still acts.
+        If another client has deleted it, its holder does not know that yet, and still acts.
         """
         url = LEASES.get_url(namespace=self._settings.namespace, name=self._settings.name)
         try:
@@ -260,9 +261,7 @@ class Elector:
             self._observed.observe(LeaseRecord.parse(body), self._clock.monotonic())
 
     async def _hold(self) -> None:
-        """Write that this operator holds the lease: it does so since the request, not since the
-        reply.
-        """
+        """Write that this operator holds the lease since the request, not since the reply."""
         since = self._clock.monotonic()
         record = make_next(
             self._observed.record,
@@ -275,7 +274,7 @@ class Elector:
         self._fence.extend(since + self._settings.renew_deadline)
 
     async def _put(self, record: LeaseRecord) -> None:
-        """Write the record, unless others have changed it after it was seen.
+        """Write the record, unless another client has changed it after this operator read it.
 
         All other fields of the object stay as they are.
         """

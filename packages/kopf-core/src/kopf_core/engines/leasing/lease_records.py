@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 MAX_TRANSITIONS = 2**31 - 1
-"""The largest number that fits into the object, whatever others have written there."""
+"""The largest number that fits into the object. Other clients can have written any number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Observation:
     since: float = 0.0
 
     duration: float = 0.0
-    """How long (in seconds) to wait for a holder whose record does not say it: a holder acts."""
+    """How long (in seconds) a holder can act if its record does not say that."""
 
     def observe(self, record: LeaseRecord, now: float) -> None:
         """Take the record. If it has changed, its holder is alive."""
@@ -94,7 +94,7 @@ def make_next(
 
 
 def make_released(known: LeaseRecord, *, now: datetime.datetime) -> LeaseRecord:
-    """Make the record without a holder, so that others need not wait."""
+    """Make the record without a holder, so that other operators need not wait."""
     time = format_time(now)
     return LeaseRecord("", 1.0, known.transitions, time, time)
 

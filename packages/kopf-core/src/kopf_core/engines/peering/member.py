@@ -34,7 +34,7 @@ If the record was not removed, there is only one more attempt.
 """
 
 MAX_RETRY = 10.0
-"""The longest delay (in seconds) of these; or a third of the lifetime if that is shorter."""
+"""The longest of these delays (in seconds); or a third of the lifetime, if that is shorter."""
 
 RESTART = 0.5
 """The first delay (in seconds) before the peering object is listed and watched again."""
@@ -111,7 +111,7 @@ class Member:
         except APINotFoundError:
             pass
         except (APIError, TimeoutError) as e:
-            level = logging.DEBUG if self._complaint else logging.WARNING  # it is known already
+            level = logging.DEBUG if self._complaint else logging.WARNING  # it is logged already
             reason = str(e) or type(e).__name__
             logger.log(level, f"The record in the peering {self.place} is not removed: {reason}")
 

@@ -27,7 +27,7 @@ class Standing(enum.Enum):
     """The peering object is absent."""
 
     JOINING = enum.auto()
-    """Our own record is not there; or others have had no time to notice it and to finish."""
+    """Our own record is absent; or other operators have had no time to notice it and to finish."""
 
     SUCCEEDING = enum.auto()
     """The operators of higher ranks have left, but have had no time to finish their work."""
@@ -42,7 +42,7 @@ class Standing(enum.Enum):
     """Other operators have the same priority, and none has a higher one: none of them works."""
 
     LOST = enum.auto()
-    """Our own record was not refreshed in time: others can take this operator for dead."""
+    """Our own record was not refreshed in time: other operators can take this one for dead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Verdict:
 
     @property
     def is_lost(self) -> bool:
-        """Whether others can have started already."""
+        """Whether other operators can have started already."""
         return self.standing is Standing.LOST
 
     def is_against(self, *, is_mandatory: bool, is_held: bool) -> bool:

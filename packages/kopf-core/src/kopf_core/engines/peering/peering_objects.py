@@ -16,7 +16,7 @@ from kopf_cogs.structs.resources import (
 )
 
 GROUPS = frozenset({CLUSTER_PEERINGS.group, LEGACY_CLUSTER_PEERINGS.group})
-"""The API groups of peering objects, the current and the former one. A cluster has one of them."""
+"""The current and the old API groups of peering objects. A cluster has one of them."""
 
 
 class PeeringObject(NamedTuple):
@@ -53,13 +53,13 @@ async def touch(
     timeout: float | None = None,
     backoffs: Collection[float] = (),
 ) -> RawBody:
-    """Write these records, and remove those that are ``None``; return the object after that.
+    """Write these records, and remove the ones that are ``None``; return the changed object.
 
     There is one attempt, and one more after each of the backoffs (in seconds), if there are any.
     With ``version``, the object is written only if it has not changed since that version.
 
     Raises :class:`APINotFoundError` if the object is absent. Raises other :class:`APIError` for
-    other errors, and also if the response is not the object.
+    other errors, and for responses that are not the object.
     """
     is_separate = "status" in place.resource.subresources
     url = place.resource.get_url(

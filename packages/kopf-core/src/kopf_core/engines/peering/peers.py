@@ -17,7 +17,7 @@ class Peer:
     identity: str
     priority: int
     lifetime: float
-    """How long (in seconds) it is taken for alive after its record has changed."""
+    """How long (in seconds) other operators take it for alive after its record has changed."""
 
     lastseen: datetime.datetime | None
     """The time of its last sign of life, by its own clock."""
@@ -40,7 +40,7 @@ class Records:
 
 
 def parse_records(status: object) -> Records:
-    """Parse the status of a peering object, whatever it contains."""
+    """Parse the status of a peering object, which can contain anything."""
     if not isinstance(status, Mapping):
         return Records({}, frozenset())
     found = {key: parse_peer(key, value) for key, value in status.items() if value is not None}

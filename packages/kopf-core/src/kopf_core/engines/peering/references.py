@@ -1,4 +1,4 @@
-"""The reference time: how far our clock is behind, so that others do not take us for dead.
+"""The reference time: how far our clock is behind, so that other operators do not take us for dead.
 
 Operators of the previous generation compare ``lastseen`` with their own clocks. If our clock is
 late, they take this operator for dead. So it never writes an earlier time than other operators and

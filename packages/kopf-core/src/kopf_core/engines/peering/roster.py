@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from kopf_core.engines.peering.peers import Peer
 
 PLAUSIBLE_SKEW = 600.0
-"""How much (in seconds) the clocks of others can differ from ours.
+"""How much (in seconds) the clocks of other operators can differ from ours.
 
 Only records that are older than that belong to dead operators from the first sight.
 """

@@ -51,7 +51,7 @@ class Throttling(NamedTuple):
 
 
 class FinalizerHold(NamedTuple):
-    """Others undo our changes of the finalizer: it is left as it is for a while."""
+    """Other clients undo our changes of the finalizer: Kopf leaves it as it is for a while."""
 
     done: tuple[str | None, bool] | None = None
     """Our latest change: the version of the kind in which it was made, and whether it was added."""
@@ -60,7 +60,7 @@ class FinalizerHold(NamedTuple):
     """Until when (monotonic) the finalizer is left as it is."""
 
     undone: int = 0
-    """How many times in a row others have undone our change, with no long peace between."""
+    """How many times in a row other clients have undone our change, with no long peace between."""
 
     def changed(self, kind: str | None, *, is_added: bool) -> "FinalizerHold":
         """We have added or removed the finalizer."""
@@ -132,10 +132,10 @@ class Holds(NamedTuple):
     """The growing delays after failures of the framework, if there are any."""
 
     until: float = 0.0
-    """Until when (monotonic) the object is left alone, as others have removed its marks."""
+    """Until when (monotonic) the object is left alone, as other clients have removed its marks."""
 
     losses: int = 0
-    """How many times others have removed our marks from the object."""
+    """How many times other clients have removed our marks from the object."""
 
     finalizer: FinalizerHold = FinalizerHold()
 
@@ -171,7 +171,7 @@ class Holds(NamedTuple):
         return self._replace(changes=changes, events=NO_LOOP)
 
     def lost(self, now: float) -> "Holds":
-        """Others have removed our marks once more."""
+        """Another client has removed our marks once more."""
         losses = self.losses + 1
         return self._replace(until=now + choose_delay(losses), losses=losses)
 

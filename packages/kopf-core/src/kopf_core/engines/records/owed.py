@@ -22,7 +22,7 @@ class Owed(NamedTuple):
     """The changes by the handlers that could not be sent."""
 
     base: RawBody | None = None
-    """The state before these changes, if a pause has held them: others can act in pauses."""
+    """The state before these changes, if a pause has held them: other operators act in pauses."""
 
     carried: tuple[PatchFn, ...] = ()
     """The transformation functions to be tried again on a fresher body."""
@@ -42,7 +42,7 @@ class Owed(NamedTuple):
         return self._replace(base=base)
 
     def judged(self, *, is_obsolete: bool) -> "Owed":
-        """The pause is over: drop the changes if others have handled the object meanwhile."""
+        """The pause is over: drop the changes if another operator has handled the object since."""
         if is_obsolete:
             return self._replace(base=None, marks=None, patch=None)
         return self._replace(base=None)
@@ -52,7 +52,7 @@ class Owed(NamedTuple):
         return self._replace(carried=()) if self.carried else self
 
     def refused(self, carried: tuple[PatchFn, ...], *, has_news: bool) -> "Owed":
-        """The functions were refused. It does not count if others have just changed the object."""
+        """The functions were refused. This does not count if the object has just changed."""
         count = self.conflicts + (not has_news)
         return self._replace(carried=self.carried + carried, conflicts=count)
 

@@ -23,14 +23,14 @@ class Stage(enum.Enum):
     LOST = enum.auto()
     """It was handled, but our marks are not there: it is handled as new if they do not come back.
 
-    Others have removed them, or the API did not know the object when they were sent.
+    Another client has removed them, or the API did not know the object when they were sent.
     """
 
     RELEASED = enum.auto()
     """Its deletion is handled; the finalizer is not removed yet."""
 
     FREED = enum.auto()
-    """The finalizer is removed: states from before that are ignored."""
+    """The finalizer is removed: states from before the removal are ignored."""
 
     ABSENT = enum.auto()
     """The API does not know it: its events are of the past until the stream brings its end."""
@@ -47,7 +47,7 @@ class PackedStates(NamedTuple):
     """
 
     since: str
-    """The time of the begin of the cycle, which tells it from others."""
+    """The time of the begin of the cycle, which tells it from other cycles."""
 
     text: str
 

@@ -60,22 +60,22 @@ class LastWrite(NamedTuple):
     """The patch that the stream must bring before the object is settled."""
 
     is_doubted: bool = False
-    """Whether the server has shown an older list than before, and nobody knows yet why.
+    """Whether the server has shown an older list than before, for an unknown reason.
 
-    Either the server was restored from a backup, or the list is late. A request tells that.
+    Either the server was restored from a backup, or the list is late. A request shows which.
     """
 
     # Questions.
 
     def outdates(self, body: RawBody) -> bool:
-        """Whether the state is surely outdated. States without numeric versions are trusted."""
+        """Whether the state is surely outdated. Kopf trusts states without numeric versions."""
         if self.floor is None:
             return False
         version = parse_version(body)
         return version is not None and version < self.floor
 
     def precedes(self, body: RawBody) -> bool:
-        """Whether the state is surely newer than all our changes; unknown versions are not."""
+        """Whether the state is surely newer than all our changes; unknown versions never are."""
         if self.floor is None:
             return False
         version = parse_version(body)
@@ -144,7 +144,7 @@ class LastWrite(NamedTuple):
 
     def _left(self, body: RawBody, state: State | None, *, is_final: bool) -> "LastWrite":
         version = body["metadata"].get("resourceVersion")
-        if version is None:  # it could not be recognised
+        if version is None:  # such a state could not be recognised
             return self.unknown()
         kind = body.get("apiVersion")
         return LastWrite(self.floor, version, kind, state, is_final, self.awaited, self.is_doubted)
@@ -154,7 +154,7 @@ class LastWrite(NamedTuple):
         return self._replace(floor=None, awaited=None, is_doubted=False)
 
     def trusted(self) -> "LastWrite":
-        """The object was requested: there are no doubts anymore."""
+        """Kopf has requested the object: there are no doubts anymore."""
         return self._replace(is_doubted=False) if self.is_doubted else self
 
 

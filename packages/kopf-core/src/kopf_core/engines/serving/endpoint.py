@@ -22,21 +22,21 @@ import asyncio
 logger = logging.getLogger("kopf.serving")
 
 Exposition = Callable[[Snapshot, str], tuple[bytes, str]]
-"""Turns a snapshot into the text of metrics and its content type, of those accepted."""
+"""Turns a snapshot and the accepted types into the text of metrics and its content type."""
 
 
 PERIOD = 1.0
 """How often (in seconds) the pulse is measured."""
 
 REMEMBERED = 60.0
-"""For how long (in seconds) a lag is shown: it is over before anybody can ask for it."""
+"""For how long (in seconds) a lag is shown: it is over before any client can ask for it."""
 
 
 class Pulse:
     """Measures the lag of the loop it is started in, until it is stopped.
 
-    ``lag`` is the largest lag of the last minute. With each beat, the source looks at what can
-    only be noted regularly.
+    ``lag`` is the largest lag of the last minute. With each beat, the source notes the
+    facts that can only be noted regularly.
     """
 
     def __init__(self, source: StatusSource) -> None:
@@ -68,7 +68,7 @@ class Pulse:
 
 
 class Endpoint:
-    """Answers all the requests, but for liveness: that is the same as in the separate probes."""
+    """Answers all the requests; for liveness, by the same view as the separate probes."""
 
     def __init__(
         self,

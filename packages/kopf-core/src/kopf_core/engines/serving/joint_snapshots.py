@@ -29,7 +29,7 @@ _TABLES: Mapping[str, type[Any]] = {
     "webhooks": WebhookSnapshot,
     "errors": ErrorSnapshot,
 }
-"""Which fields have rows of tables."""
+"""The fields that have rows of tables."""
 
 _TEXTS = "unready", "problems"
 _SUMS = "pending_retries", "long_attempts", "paused_objects", "posted_events", "dropped_events"

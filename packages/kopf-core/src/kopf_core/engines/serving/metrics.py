@@ -20,20 +20,20 @@ from kopf_core.engines.serving.snapshots import Snapshot
 Sample = tuple[tuple[str, ...], float]
 
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
-"""Of the histograms, in seconds: from a fast request to a slow handler."""
+"""The buckets of the histograms, in seconds: from a fast request to a slow handler."""
 
 NO_RESPONSE = "error"
-"""In place of the status code."""
+"""The label in place of the status code."""
 
 BY_PATTERN = "*"
-"""In place of the namespaces that are served by patterns: any number of these can come and go."""
+"""The label for all namespaces that are served by patterns: their number is not bounded."""
 
 _STREAM = ("resource", "namespace")
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric: how it is called, what it means, and where it comes from."""
+    """One metric: its name, its meaning, and its source."""
 
     name: str
     kind: str
@@ -41,7 +41,7 @@ class Metric:
     help: str
     sample: Callable[[Snapshot], Iterable[Sample]] = lambda _: ()
     join: Callable[[float, float], float] = operator.add
-    """What becomes of the samples with the same labels."""
+    """The function that joins the samples with the same labels."""
 
 
 def _one(get: Callable[[Snapshot], float]) -> Callable[[Snapshot], Iterable[Sample]]:
@@ -127,7 +127,7 @@ PULLED = (
     Metric("kopf_events_dropped_total", "counter", (), "Kubernetes events that were dropped.",
            _one(lambda snapshot: snapshot.dropped_events)),
 )  # fmt: skip
-"""What is taken from the snapshots."""
+"""The metrics that are taken from the snapshots."""
 
 HANDLERS = Metric(
     "kopf_handler_seconds", "histogram", ("handler", "kind", "outcome"),
@@ -173,7 +173,7 @@ def join_families(families: Iterable[Any]) -> Collection[Any]:
 
 
 class Metrics(Instruments):
-    """The metrics of one operator, beside those that users have in the default registry."""
+    """The metrics of one operator, beside the users' metrics in the default registry."""
 
     def __init__(self, namespaces: Collection[str] = ()) -> None:
         """Only the ``namespaces`` are labels as they are: all others are served by patterns."""
@@ -191,18 +191,18 @@ class Metrics(Instruments):
         self.registry.register(self)
 
     def expose(self, snapshot: Snapshot, accept: str = "") -> tuple[bytes, str]:
-        """The text of all the metrics, and its content type: of those that are accepted."""
+        """The text of all the metrics, and its content type: one of the accepted types."""
         self._snapshot = snapshot
         return encode(self.registry, accept)
 
     def gather(self, snapshot: Snapshot) -> Iterable[Any]:
-        """The families of metrics, without those of users."""
+        """The families of these metrics, without the users' metrics."""
         self._snapshot = snapshot
         families: Iterable[Any] = self.registry.collect()
         return families
 
     def collect(self) -> Iterator[Any]:
-        """Called by the library when the text is made."""
+        """Make the families: the library calls this when it makes the text."""
         if self._snapshot is None:
             return
         core = self._core
@@ -215,7 +215,7 @@ class Metrics(Instruments):
             yield family
 
     def _bound(self, metric: Metric, snapshot: Snapshot) -> Iterable[Sample]:
-        """The samples, of which those are joined that are of namespaces served by patterns."""
+        """The samples; all namespaces that are served by patterns have the same label."""
         if "namespace" not in metric.labels:
             return metric.sample(snapshot)
         position = metric.labels.index("namespace")
@@ -253,7 +253,7 @@ class Metrics(Instruments):
 
 
 def encode(registry: Any, accept: str) -> tuple[bytes, str]:
-    """The text of these metrics and of those of users, and its content type."""
+    """The text of these metrics and of the users' metrics, and its content type."""
     from prometheus_client import REGISTRY
     from prometheus_client.exposition import choose_encoder
 

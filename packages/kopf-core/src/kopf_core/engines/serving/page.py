@@ -54,7 +54,7 @@ R = TypeVar("R", bound=RowSnapshot)
 
 
 class _Time(str):
-    """It is never broken into lines."""
+    """A time, which browsers must not break into lines."""
 
     __slots__ = ()
 
@@ -88,7 +88,7 @@ def _render_sections(snapshot: Snapshot) -> Iterator[str]:
 
 
 def _render_work(snapshot: Snapshot) -> Iterator[str]:
-    """What is watched, and what is to be done for the objects."""
+    """The watched kinds, and the work for their objects."""
     yield _render_rows("Watched", STREAM_COLUMNS, snapshot.streams, _show_stream)
     yield _render_rows("Queues", QUEUE_COLUMNS, snapshot.queues, _show_queue)
     title = f"Retried or waiting: {_objects(snapshot.pending_retries)}"
@@ -99,7 +99,7 @@ def _render_work(snapshot: Snapshot) -> Iterator[str]:
 
 
 def _render_background(snapshot: Snapshot) -> Iterator[str]:
-    """What works beside the objects: daemons, timers, and webhooks."""
+    """The work beside the objects: daemons, timers, and webhooks."""
     title = "Daemons and timers"
     yield _render_rows(title, BACKGROUND_COLUMNS, snapshot.background, _show_background)
     if snapshot.webhooks:
@@ -212,7 +212,7 @@ def _render_rows(
 
 
 def _render_table(title: str, columns: Iterable[str], rows: Iterable[Row]) -> str:
-    """A section with its table; or with nothing, said in a word."""
+    """A section with its table; or with one word, if there are no rows."""
     lines = ["".join(map(_show, row)) for row in rows]
     heading = f"<h2>{escape(title)}</h2>"
     if not lines:

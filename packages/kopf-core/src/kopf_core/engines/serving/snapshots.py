@@ -118,7 +118,7 @@ class BackgroundSnapshot(RowSnapshot):
     waiting: int
     stopping: int
     orphaned: int
-    """Those that were asked to stop, did not, and are not waited for anymore."""
+    """The ones that did not stop when Kopf asked, and that Kopf does not wait for anymore."""
 
     lag: float
     """By how much the most late of those waiting is late."""
@@ -152,7 +152,7 @@ class ErrorSnapshot(RowSnapshot):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseSnapshot:
-    """Who leads, if the operators choose a leader."""
+    """The leader, if the operators choose one."""
 
     is_leading: bool
     holder: str | None
@@ -190,7 +190,7 @@ class Snapshot:
     uptime: float
     time: str
     unready: tuple[str, ...]
-    """What is missing until it is ready; one phrase each."""
+    """The parts that are not ready yet; one phrase each."""
 
     problems: tuple[str, ...]
     """Why the operator does not work though it should: the same that the liveness probe tells."""
@@ -235,7 +235,7 @@ class Snapshot:
     errors: tuple[ErrorSnapshot, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """Without the fields that are only for several processes or clusters, if there is one."""
+        """Make the JSON, without the fields for several processes or clusters, if there is one."""
         return asdict(self, dict_factory=_select_fields)
 
 
@@ -247,13 +247,13 @@ def _select_fields(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 class StatusSource(Protocol):
-    """Whoever knows what the operator is doing."""
+    """The part that knows the work of the operator."""
 
     def take(self) -> Snapshot:
         """Take the snapshot; it can be of a second ago."""
 
     def look(self) -> None:
-        """Note what can only be noted regularly. It is called every second."""
+        """Note the facts that can only be noted regularly. The pulse calls this every second."""
 
     def find_unready(self) -> Iterable[str]:
-        """What is missing until it is ready, as of now, with no texts of errors."""
+        """The parts of the operator that are not ready now, with no texts of errors."""

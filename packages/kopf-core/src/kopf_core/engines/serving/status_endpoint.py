@@ -1,7 +1,8 @@
 """The status: the work of the operator, for people at ``/status``, for scripts as JSON.
 
-It names objects, and has texts of errors. So there is none by default. On a loopback address, only
-users who can get into the pod see it. On other addresses, only clients with the token see it.
+It names objects, and has texts of errors. So Kopf does not serve it by default. On a loopback
+address, only users who can get into the pod see it. On other addresses, only clients with the token
+see it.
 """
 
 import hmac
@@ -28,7 +29,7 @@ from kopf_core.engines.serving.snapshots import NOT_SHOWN, ErrorSnapshot
 logger = logging.getLogger("kopf.serving")
 
 TITLE = "the status"
-"""What is served, for messages; and for the supervisor of several processes."""
+"""The name of the served page, for messages, and for the supervisor of several processes."""
 
 PAGE = "/status"
 DATA = "/status.json"
@@ -80,7 +81,7 @@ class LatestErrors(logging.Handler):
         try:
             message = record.getMessage()
         except Exception:
-            return  # a wrong format of a message is told of by other handlers
+            return  # other handlers of the logger report wrong formats of messages
         self.items.append(
             ErrorSnapshot(
                 time=time.isoformat(timespec="seconds"),
@@ -100,7 +101,7 @@ def _is_secret(record: logging.LogRecord) -> bool:
 
 
 def _name_object(record: logging.LogRecord) -> str:
-    """Which object it is about, if about any."""
+    """Name the object of the record, if there is one."""
     ref = getattr(record, "k8s_ref", None)
     if not isinstance(ref, Mapping):
         return ""
@@ -109,7 +110,7 @@ def _name_object(record: logging.LogRecord) -> str:
 
 
 class StatusEndpoint:
-    """Shows the status to those who may see it."""
+    """Shows the status to the clients that may see it."""
 
     def __init__(self, source: StatusSource, url: str, token: str | None) -> None:
         self._source = source
@@ -123,7 +124,7 @@ class StatusEndpoint:
     async def serve(self) -> None:
         """Serve until cancelled. Raises the errors of :func:`listen`.
 
-        Raises :class:`StatusSetupError` if it would be seen by everybody.
+        Raises :class:`StatusSetupError` if any client could see the status.
         """
         if self._token is None and not is_loopback(self._host):
             raise StatusSetupError(
@@ -153,7 +154,7 @@ class StatusEndpoint:
         return guarded
 
     def _take(self) -> Snapshot:
-        """The snapshot of the operator, with what is known only here."""
+        """The snapshot of the operator, with the errors and the lag that are known only here."""
         snapshot = self._source.take()
         errors = [*reversed(self._failures.items), *reversed(self._errors.items)]
         errors.sort(key=lambda error: error.time, reverse=True)
@@ -188,7 +189,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_own_host(header: str, host: str) -> bool:
-    """Whether the browser asks for an address, and not for a name that others have led to it."""
+    """Whether the browser asks for an address, and not for a foreign name that resolves to it."""
     try:
         name = urllib.parse.urlsplit(f"//{header}").hostname or ""
         if name in (host, "localhost"):
@@ -201,5 +202,5 @@ def is_own_host(header: str, host: str) -> bool:
 
 def has_token(headers: Mapping[str, str], token: str) -> bool:
     scheme, _, given = headers.get("Authorization", "").partition(" ")
-    sent = given.encode("utf-8", "surrogateescape")  # the very bytes, whatever they are
+    sent = given.encode("utf-8", "surrogateescape")  # the very bytes, even if they are not UTF-8
     return scheme.lower() == "bearer" and hmac.compare_digest(sent, token.encode())

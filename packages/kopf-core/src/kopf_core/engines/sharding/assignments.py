@@ -22,21 +22,21 @@ from kopf_core.engines.sharding.hashing import SHARDS
 
 
 class Shard(NamedTuple):
-    """Who has one shard."""
+    """The holders of one shard."""
 
     owner: str | None = None
-    """Who works on its objects; or only ends what works there, if there is an heir."""
+    """The member that works on its objects. If there is an heir, it only ends its work there."""
 
     heir: str | None = None
-    """Who is to get it when the owner has confirmed."""
+    """The member that gets the shard when the owner has confirmed."""
 
     since: int = 0
-    """In which round the owner was asked to give it away."""
+    """The round in which the owner was asked to give the shard away."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Who has which shards."""
+    """The holders of all shards."""
 
     shards: tuple[Shard, ...] = (Shard(),) * SHARDS
     round: int = 0
@@ -60,7 +60,7 @@ def advance(
 ) -> Assignment:
     """The next assignment for these living members; the same one if there is nothing to change.
 
-    ``confirmed`` has the latest round that each of them has confirmed. To be called again when
+    ``confirmed`` has the latest round that each of them has confirmed. Call this again when
     members come or die, and when they confirm.
     """
     round = assignment.round + 1
@@ -71,21 +71,21 @@ def advance(
 
 
 def _hand_over(shard: Shard, confirmed: Mapping[str, int]) -> Shard:
-    """The heir is the owner if the previous owner has nothing at work there."""
+    """Make the heir the owner if the previous owner has nothing at work there."""
     if shard.heir is None or shard.owner is None or confirmed.get(shard.owner, -1) < shard.since:
         return shard
     return Shard(shard.heir)
 
 
 def _ask(shard: Shard, wanted: str | None, members: Collection[str], round: int) -> Shard:
-    """Give the shard to whom it is planned for; if it has a living owner, ask for it first."""
+    """Give the shard to its planned member; if it has a living owner, ask that owner first."""
     if wanted == shard.owner or shard.owner not in members:
         return Shard(wanted)
     return Shard(shard.owner, wanted, shard.since if shard.heir is not None else round)
 
 
 def _plan(shards: Collection[Shard], members: Collection[str]) -> list[str | None]:
-    """Who is to have each of the shards; nobody if there are no members."""
+    """Choose a member for each of the shards; ``None`` if there are no members."""
     plan = [_find_holder(shard, members) for shard in shards]
     held = {member: plan.count(member) for member in members}
     owned = {member: sum(shard.owner == member for shard in shards) for member in members}
@@ -93,7 +93,7 @@ def _plan(shards: Collection[Shard], members: Collection[str]) -> list[str | Non
     ranking = sorted(members, key=lambda one: (-held[one], -owned[one], one))
     lacks = {member: least + (place < rest) - held[member] for place, member in enumerate(ranking)}
     for number, shard in sorted(enumerate(shards), key=lambda pair: pair[1].owner == plan[pair[0]]):
-        holder = plan[number]  # first of all, what was not given to it yet is taken away from it
+        holder = plan[number]  # the shards that it does not own yet are taken away first
         if holder is not None and lacks[holder] < 0:
             lacks[holder] += 1
             plan[number] = None
@@ -108,5 +108,5 @@ def _plan(shards: Collection[Shard], members: Collection[str]) -> list[str | Non
 
 
 def _find_holder(shard: Shard, members: Collection[str]) -> str | None:
-    """Who has the shard, or is going to have it."""
+    """Find the living member that has the shard, or is going to have it."""
     return next((one for one in (shard.heir, shard.owner) if one in members), None)

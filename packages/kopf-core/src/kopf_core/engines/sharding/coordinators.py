@@ -1,7 +1,7 @@
 """The coordinator of replicas: keeps the assignment of shards in their common Lease.
 
 Each replica takes part in the election by the common Lease, and so it reads the assignment there.
-The one that holds the Lease writes the assignment with its renewals.
+The replica that holds the Lease writes the assignment with its renewals.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ ASSIGNMENT = "kopf.dev/assignment"
 """The annotation of the common Lease."""
 
 CALLING_TIMEOUT = 2.0
-"""How long (in seconds) the exiting coordinator looks for those who are to have its shards."""
+"""How long (in seconds) the exiting coordinator looks for the members that get its shards."""
 
 
 class Coordinator:
@@ -71,7 +71,7 @@ class Coordinator:
         self._version = metadata.get("resourceVersion")
         known, self._assignment = self._assignment, _parse(metadata)
         if _get_round(self._assignment) < _get_round(known):
-            self._attendance = None  # since then, members could have begun to follow it
+            self._attendance = None  # since the look, members could have begun to follow it
         self._on_assigned(self._assignment)
 
     def stow(self, metadata: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -82,9 +82,9 @@ class Coordinator:
         return {**metadata, "annotations": {**(metadata.get("annotations") or {}), **own}}
 
     async def release(self, limit: TimeLimit) -> None:
-        """Let another replica coordinate. Before that, look who is to get the shards of this one.
+        """Let another replica coordinate. Before that, look which members can get our shards.
 
-        Not to be called while the elector runs.
+        Call this only after the elector has ended.
         """
         if self._attendance is not None:
             with contextlib.suppress(APIError, TimeoutError):
@@ -95,7 +95,7 @@ class Coordinator:
     async def watch(self) -> None:
         """While the coordinator is silent, look at the members: it can be dead, and be one of them.
 
-        Whoever coordinates then, knows already since when the others are silent.
+        The next coordinator then already knows since when the other members are silent.
         """
         while True:
             await self._silence.wait()
@@ -105,9 +105,9 @@ class Coordinator:
                     await self._roll.call(_list_members(self._assignment))
 
     def _plan(self, known: Assignment | None) -> Assignment | None:
-        """The next assignment; the same one if nothing is to change, or if too little is known.
+        """The next assignment; the same one if nothing must change, or if too little is known.
 
-        If people have removed the assignment or restored an old one, nobody knows who works where.
+        If a user has removed the assignment or restored an old one, the real owners are unknown.
         Then, the members of another assignment stop, and become other members. Only then, there
         is a new assignment. Its first round is the time, so that no older assignment seems newer.
         """
@@ -143,7 +143,7 @@ class Coordinator:
 
 
 def _list_members(assignment: Assignment | None) -> set[str]:
-    """Those who have any shard, or are going to have it."""
+    """List the members that have any shard, or are going to have it."""
     shards = () if assignment is None else assignment.shards
     return {name for shard in shards for name in (shard.owner, shard.heir) if name is not None}
 

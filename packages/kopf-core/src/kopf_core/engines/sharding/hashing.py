@@ -10,7 +10,7 @@ from typing import NamedTuple
 from kopf_cogs.structs.keys import ObjectKey
 
 SHARDS = 64
-"""How many shards there are, unless it is said otherwise."""
+"""How many shards there are by default."""
 
 _OFFSET = 0xCBF29CE484222325
 _PRIME = 0x100000001B3
@@ -25,7 +25,7 @@ class KeyRange(NamedTuple):
     end: int
 
     def __str__(self) -> str:
-        """As the API has it: with 16 digits each, but for the end of all hashes."""
+        """The range as in the API: with 16 digits each, except for the end of all hashes."""
         return f"'0x{self.start:016x}', '0x{self.end:016x}'"
 
 
@@ -38,7 +38,7 @@ def hash_text(text: str) -> int:
 
 
 def find_shard(key: ObjectKey, count: int = SHARDS) -> int:
-    """The shard of the object. Those few kinds that have no uids are told apart by their names."""
+    """The shard of the object. The few objects without uids are told apart by their names."""
     text = key if isinstance(key, str) else "/".join(str(part or "") for part in key)
     return hash_text(text) * count >> _BITS
 

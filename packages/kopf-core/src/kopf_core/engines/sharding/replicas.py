@@ -52,7 +52,7 @@ class Replica:
 
     @property
     def obstacle(self) -> str:
-        """Why it is no member, and takes no part in the election; empty if it was able to."""
+        """Why it is no member, or takes no part in the election; empty after it has joined both."""
         electors = [self._coordinator.elector, *([self._elector] if self._elector else [])]
         return next((one.obstacle for one in electors if one.obstacle), "")
 
@@ -73,7 +73,7 @@ class Replica:
             group.create_task(self._live())
 
     async def release(self, limit: TimeLimit) -> None:
-        """Give all shards away, as nothing works anymore. Not to be called while it runs."""
+        """Give all shards away, as nothing works anymore. Call this only after :meth:`run`."""
         if self._elector is not None:
             await self._elector.release(limit)
         await self._coordinator.release(limit)

@@ -36,7 +36,7 @@ WHOLE = frozenset({0})
 
 
 class Taker(Protocol):
-    """Whoever takes the events of an object."""
+    """The part that takes the events of an object."""
 
     def resume(self, key: ObjectKey, event: RawEvent) -> None:
         """Take the latest event of an object that was being left, as if it came now."""
@@ -44,7 +44,7 @@ class Taker(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Leaving:
-    """One object that is given away."""
+    """One object that the shard gives away."""
 
     resource: Resource
     body: RawBody
@@ -75,7 +75,7 @@ class RingShare(Share):
         """The foreign objects on which something can still work here."""
 
         self.left = asyncio.Queue[tuple[ObjectKey, Leaving]]()
-        """The same objects, until somebody waits for that work."""
+        """The same objects, until a task waits for the end of that work."""
 
     @property
     def part(self) -> Part:
@@ -90,17 +90,17 @@ class RingShare(Share):
         self.leaving.clear()
 
     def leave(self, key: ObjectKey, leaving: Leaving) -> None:
-        """Begin nothing for the object since now, and have it left."""
+        """Begin nothing for the object from now on, and let it be given away."""
         self.foreign.add(key)
         self.leaving[key] = leaving
         self.left.put_nowait((key, leaving))
 
     def is_assigned(self, body: RawBody) -> bool:
-        """Whether the object is assigned to this shard, even if it is to be given away."""
+        """Whether the object is assigned to this shard, even if the shard must give it away."""
         return _get_labels(body).get(self._shard_label) == self.name
 
     def is_drained(self, body: RawBody) -> bool:
-        """Whether the object is assigned to this shard, but is to be given away."""
+        """Whether the object is assigned to this shard, but the shard must give it away."""
         return self.is_assigned(body) and self._drain_label in _get_labels(body)
 
     def make_release(self, body: RawBody) -> list[dict[str, Any]]:
@@ -160,7 +160,7 @@ class RingMember:
         await self._elector.run()
 
     async def release(self, limit: TimeLimit) -> None:
-        """Give all objects away, as nothing works anymore. Not to be called while it runs."""
+        """Give all objects away, as nothing works anymore. Call this only after :meth:`run`."""
         await self._elector.release(limit)
 
     async def _begin(self) -> None:

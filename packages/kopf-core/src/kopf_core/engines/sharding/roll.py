@@ -1,7 +1,7 @@
 """The roll: which members of the replicas are alive, as the coordinator knows them.
 
-A member is alive while its Lease keeps changing, as observed here, by the local monotonic clock. So
-it is as with other leases: a member that cannot renew its Lease stops before it is found dead.
+A member is alive while its Lease keeps changing, as observed here, by the local monotonic clock.
+As with other leases, a member that cannot renew its Lease stops before it is found dead.
 """
 
 import re
@@ -24,7 +24,7 @@ CONFIRMED = "kopf.dev/confirmed-round"
 
 
 class Attendance(NamedTuple):
-    """Who is alive and who is dead, as of one look."""
+    """The living and the dead members, as of one look."""
 
     living: Mapping[str, int]
     """The rounds that the living have confirmed."""
@@ -32,7 +32,7 @@ class Attendance(NamedTuple):
     dead: Set[str]
 
     def is_about(self, members: Set[str]) -> bool:
-        """Whether it is about all of these; some could have come after the look."""
+        """Whether the look is about all these members; some could have come after it."""
         return members <= self.living.keys() | self.dead
 
 
@@ -41,11 +41,11 @@ class _Attendant:
     observation: Observation
     confirmed: int = 0
     version: str | None = None
-    """Of the Lease; nothing if there is none."""
+    """The resource version of the Lease; ``None`` if there is no Lease."""
 
 
 class Roll:
-    """Who is alive, and what they have confirmed. The settings are those of the coordinator."""
+    """Finds the living members and their rounds, with the settings of the coordinator."""
 
     def __init__(self, client: Client, settings: LeasingSettings, clock: Clock) -> None:
         self._client = client
@@ -54,12 +54,12 @@ class Roll:
         self._members: dict[str, _Attendant] = {}
 
     async def call(self, named: Set[str]) -> Attendance:
-        """Find out who is alive, and which rounds they have confirmed.
+        """Find the living members, and the rounds that they have confirmed.
 
-        ``named`` are those of the assignment, dead or alive.
+        ``named`` has the members of the assignment, dead or alive.
 
-        A member is dead if its Lease has not changed for long, as of when it was asked for: if this
-        process is suspended meanwhile, the reply can be old. If a Lease is not there, people could
+        A member is dead if its Lease has not changed for long, as of the request: if this process
+        is suspended meanwhile, the reply can be old. If a Lease is not there, people could
         have deleted it. Its member does not know that yet, and still works.
         """
         began = self._clock.monotonic()

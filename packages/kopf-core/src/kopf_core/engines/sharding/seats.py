@@ -10,9 +10,9 @@ from kopf_core.engines.sharding.shares import Order
 
 
 class Seat:
-    """What the member is told to do, and what it has confirmed.
+    """The orders for one member, and the round that it has confirmed.
 
-    ``give`` takes the orders for the operator. ``hasten`` has the Lease stored soon.
+    ``give`` takes the orders for the operator. ``hasten`` lets the elector store the Lease soon.
     """
 
     def __init__(
@@ -32,15 +32,15 @@ class Seat:
         self._given = 0
         self._confirmed = 0
         self._is_told = False
-        """Whether it is stored that this member follows the assignment."""
+        """Whether the Lease already says that this member follows the assignment."""
 
         self._held = frozenset[int]()
-        """Where anything can work."""
+        """The shards in which anything can work."""
 
     def follow(self, assignment: Assignment | None) -> None:
-        """Notice what is assigned now. The life is over if it contradicts what is followed."""
+        """Notice the current assignment. If it contradicts the followed one, the life is over."""
         if assignment is not None and not self._latest.round and not assignment.names(self._member):
-            return  # those who coordinate have not noticed this member yet
+            return  # the coordinator has not noticed this member yet
         if not self._agrees(assignment):
             self.is_over.set()
         elif assignment is not None and assignment.round > self._latest.round:
@@ -50,7 +50,7 @@ class Seat:
             self._give_order()
 
     def confirm(self, round: int) -> None:
-        """Nothing works anymore except for what that order permits."""
+        """Nothing works here anymore, except in the shards of that order."""
         self._confirmed = max(self._confirmed, round)
         if round == self._given == self._latest.round:
             self._held = self._latest.shards
@@ -67,15 +67,15 @@ class Seat:
         return {**metadata, "labels": labels, "annotations": annotations}
 
     def _agrees(self, assignment: Assignment | None) -> bool:
-        """Whether nobody else can work where this member can."""
+        """Whether no other member can work in the shards of this one."""
         if assignment is None or assignment.round < self._latest.round:
             return not self._latest.round
         return all(assignment.shards[shard].owner == self._member for shard in self._held)
 
     def _give_order(self) -> None:
-        """Give the latest order; the first one only when all can know that there was an order.
+        """Give the latest order; the first one only when the Lease says that there was an order.
 
-        If the assignment is lost, nobody begins another one while there are such members.
+        If the assignment is lost, no coordinator begins another one while there are such members.
         """
         if self._is_told and self._given < self._latest.round:
             self._given = self._latest.round

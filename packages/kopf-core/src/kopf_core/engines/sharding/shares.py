@@ -10,14 +10,14 @@ from kopf_core.actions.happenings import Happening
 from kopf_core.engines.sharding.hashing import find_shard, format_selector
 
 REMEMBERED = 1000
-"""For how many objects the shards are remembered. Each object is asked for several times."""
+"""For how many objects Kopf remembers the shards. It asks for each object several times."""
 
 
 class Order(NamedTuple):
-    """Which shards a process has since some round."""
+    """The shards that a process has since some round."""
 
     round: int
-    """The round of the assignment. To be confirmed when nothing works in other shards anymore."""
+    """The round of the assignment, to confirm when nothing works in other shards anymore."""
 
     shards: frozenset[int]
 
@@ -41,8 +41,8 @@ class Supervision(Assigner, Protocol):
     """The supervisor of several processes, as one of these processes sees it."""
 
     is_first: bool
-    """Whether this process has what the processes need once: webhooks, conversions, and sources of
-    external happenings. They do not depend on shards."""
+    """Whether this process has the parts that are needed once: webhooks, conversions, and sources
+    of external happenings. They do not depend on shards."""
 
     async def hear(self, accept: Callable[[Happening], None]) -> None:
         """Let the operator accept the happenings that other processes tell from now on."""
@@ -51,7 +51,7 @@ class Supervision(Assigner, Protocol):
         """Tell all other processes of the happening: each of them has objects of its own."""
 
     async def outlive(self) -> None:
-        """Wait until the processes have ended that need the webhooks of this process."""
+        """Wait for the end of all processes that need the webhooks of this process."""
 
 
 class Share:
@@ -70,5 +70,5 @@ class Share:
         return self._find_shard(key) in self.shards
 
     def lapse(self) -> None:
-        """Have nothing anymore, as others can have everything."""
+        """Give up all shards, as other processes can have them."""
         self.shards = frozenset()

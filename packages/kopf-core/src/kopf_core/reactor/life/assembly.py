@@ -60,7 +60,7 @@ class HandlingFactory:
             errors=ErrorsMode.IGNORED,
             subhandling=None,
             executor=essentials.indexing_threads,
-            ongoing=Ongoing(),  # the exit does not wait for them: they lose nothing
+            ongoing=Ongoing(),  # the exit does not wait for index functions: they lose nothing
             door=Door(),  # always open: indices are filled in pauses, and by followers
         )
 

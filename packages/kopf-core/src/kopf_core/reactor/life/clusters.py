@@ -90,11 +90,11 @@ Clusters: TypeAlias = Collection[str | Cluster]
 """Several clusters, or their names, which are contexts of the kubeconfig."""
 
 Provider: TypeAlias = Callable[..., AsyncIterator[Clusters]]
-"""An asynchronous generator: each time, it yields all clusters that are to be served now."""
+"""An asynchronous generator: each time, it yields all clusters to serve now."""
 
 
 class Host(Protocol):
-    """Whoever serves the endpoints for several operators of one process."""
+    """The part that serves the endpoints for several operators of one process."""
 
     def show(self, status: "StatusSource", metrics: "Metrics | None") -> None:
         """Show the status and the metrics of this operator from now on."""

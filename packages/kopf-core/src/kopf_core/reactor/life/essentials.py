@@ -57,11 +57,11 @@ class OperatorOptions:
     assigner: Supervision | None = None
     clusters: Clusters | Provider | None = None
     host: Host | None = None
-    """Whoever serves the endpoints for this operator, as for one of several clusters."""
+    """The part that serves the endpoints for this operator, if there are several clusters."""
 
     @property
     def patterns(self) -> Collection[NamespacePattern]:
-        """Which namespaces are served one by one; nothing if all of them are served at once."""
+        """The namespaces to serve one by one; empty if all of them are served at once."""
         patterns = () if self.clusterwide else self.namespaces
         is_selective = self.settings.scanning.namespace_selector is not None
         return patterns or (("*",) if is_selective else ())
@@ -93,7 +93,7 @@ class Essentials:
         self.recorder = EventRecorder(self.client, self.settings)
         self.memories = ObjectMemories(options.memo)
         self.share: Share | None = None
-        """Which objects are ours, if others handle the rest."""
+        """The objects of this process, if other processes handle the rest."""
 
         self.indices = options.indices
         self.indices.declare(options.registry.index_ids)

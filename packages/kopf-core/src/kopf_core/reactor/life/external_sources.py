@@ -44,9 +44,9 @@ class Happenings:
     Happenings of about the same time are looked up together among the objects that the streams
     know. Nothing is stored or requested for that.
 
-    If there are several processes, all of them are told, as the objects can be of any of them. What
-    an owner of objects does not take, because the objects are changing hands, the next owner does
-    not need: it reconciles all objects that it gets.
+    If there are several processes, this tells all of them, as any of them can own the objects. A
+    happening can be lost while its objects change hands. The next owner does not need it: it
+    reconciles all objects that it gets.
     """
 
     def __init__(self, pool: InformerPool, served: _Served) -> None:

@@ -32,7 +32,7 @@ MAX_NAMESPACES = 10
 """The number of namespaces where the rights are reviewed: usually, all have the same."""
 
 Needs = Mapping[str | None, Mapping[Right, Collection[str]]]
-"""The rights by namespaces, and what each of them is for; ``None`` stands for the cluster scope,
+"""The rights by namespaces, and the purposes of each right; ``None`` stands for the cluster scope,
 and for all namespaces."""
 
 

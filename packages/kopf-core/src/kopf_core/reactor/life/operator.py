@@ -72,7 +72,7 @@ class Operator:
         self._authenticator = Authenticator(
             vault=essentials.vault,
             registry=options.registry,
-            # The exit does not wait for logins: nobody needs them then.
+            # The exit does not wait for logins: no part needs them then.
             activities=replace(essentials.activities, ongoing=Ongoing()),
         )
         self._admission: AdmissionEngine | None = None
@@ -231,7 +231,7 @@ class Operator:
         """Make the part that serves webhooks, or removes the ones left by earlier versions."""
         registry, settings = self._options.registry, self._options.settings
         if self._options.once is not None:
-            return None  # this run serves none, but others can serve them meanwhile
+            return None  # this run serves no webhooks, but other operators can do so
         hooks = [h for h in registry.resource_handlers if isinstance(h, WebhookHandler)]
         are_there = bool(hooks or registry.conversions)
         admission, essentials = settings.admission, self.essentials
@@ -349,7 +349,7 @@ class Operator:
     async def _close_admission(self) -> None:
         """Close the webhooks as the last part: until then, the API needs their answers.
 
-        They are released even if there is little time: the API refuses changes if nobody answers.
+        They are released even if there is little time: the API refuses changes without answers.
         """
         if self._admission is None:
             return
@@ -359,7 +359,7 @@ class Operator:
         await self._wait_while_exiting(self._admission.drain(delay))
 
     async def _wait_while_exiting(self, coro: Coroutine[Any, Any, None]) -> None:
-        """Wait for it as long as the exit permits."""
+        """Wait for the coroutine as long as the exit permits."""
         waiters = [asyncio.create_task(coro), asyncio.create_task(self.exit.hastened.wait())]
         await asyncio.wait(
             waiters,

@@ -38,7 +38,7 @@ class Replication:
         return "" if self._replica is None else self._replica.obstacle
 
     def start(self) -> Assigner | None:
-        """Begin to take part, if it is needed; get the one who says what is to be handled here."""
+        """Begin to take part, if it is needed; return the assigner of our part of the objects."""
         sharding = self._essentials.settings.sharding
         if sharding.name is not None or sharding.ring is not None:
             self._begin(sharding)

@@ -65,7 +65,7 @@ def list_shared(registry: OperatorRegistry, resources: Collection[Resource]) -> 
 
 
 def judge_ring(body: Any, kinds: Collection[str]) -> Iterator[str]:
-    """What is wrong with the ring for these kinds: the ends of sentences about it."""
+    """Find the problems of the ring for these kinds: the ends of sentences about it."""
     main = [one for one in _get_list(_get(body, "spec"), "resources") if isinstance(one, dict)]
     controlled = {_name(each) for one in main for each in _get_list(one, "controlledResources")}
     unlisted = {*kinds} - {_name(one) for one in main}

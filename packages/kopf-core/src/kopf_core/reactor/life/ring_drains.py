@@ -56,7 +56,7 @@ class Drains:
                 taker.resume(key, event)
 
     async def _acknowledge(self, key: ObjectKey, one: Leaving) -> None:
-        """Tell the sharder that the object is left, unless others have changed its labels."""
+        """Tell the sharder that the object is left, unless other clients have changed labels."""
         metadata, backoff, failures = one.body["metadata"], Backoff(RETRYING), 0
         url = one.resource.get_url(namespace=metadata.get("namespace"), name=metadata["name"])
         while self._is_wanted(key, one):

@@ -1,4 +1,4 @@
-"""Sharding: this process handles only its part of the objects; others handle the rest.
+"""Sharding: this process handles only its part of the objects; other processes handle the rest.
 
 The assigner gives orders, which say which shards this process has.
 
@@ -25,7 +25,7 @@ from kopf_core.reactor.streams.modes import Mode
 logger = logging.getLogger("kopf.sharding")
 
 PAUSE = "shards"
-"""Why nothing is handled: it is not known yet what is ours."""
+"""The reason of the pause: the shards of this process are not known yet."""
 
 
 class Sharding:
@@ -43,7 +43,7 @@ class Sharding:
         self._confirming: asyncio.Task[None] | None = None
 
     async def start(self, assigner: Assigner | None) -> None:
-        """Pause until the first order. To be called before anything is handled."""
+        """Pause until the first order. Call this before anything is handled."""
         self._assigner = assigner
         if assigner is not None:
             if self._essentials.share is None:
@@ -131,7 +131,7 @@ class Sharding:
         assigner.confirm(order.round)
 
     async def let_go(self, is_ours: Callable[[ObjectKey], bool]) -> None:
-        """Let the work on the objects of others end, and forget these objects."""
+        """Let the work on the objects of other processes end, and forget these objects."""
         background, orchestrator = self._handling.background, self._handling.orchestrator
         timeout = self._settings.queueing.exit_timeout
         await asyncio.gather(orchestrator.leave(is_ours), background.leave(is_ours, timeout))

@@ -41,7 +41,7 @@ def tell_of_lost_marks(holds: Holds, logger: AnyLogger) -> None:
 def tell_of_lost_progress(holds: Holds, logger: AnyLogger) -> None:
     """Warn that the handlers will be called again in the middle of their cycle.
 
-    Their progress is not on the object: the schema drops it, or others remove it.
+    Their progress is not on the object: the schema drops it, or another client removes it.
     """
     if holds.losses > 1:  # the first time, it can be a person
         logger.warning(
@@ -52,7 +52,7 @@ def tell_of_lost_progress(holds: Holds, logger: AnyLogger) -> None:
 
 
 def must_leave_finalizer(turn: Turn, now: float, *, wanted: bool) -> bool:
-    """Whether to leave the finalizer as it is for now, because others undo our change of it."""
+    """Whether to leave the finalizer as it is for now, because another client undoes our change."""
     latest, before = turn.item.latest, turn.memory.holds.finalizer
     kind = None if latest is None else latest.get("apiVersion")
     hold = before.noticed(kind, now, wanted=wanted)
@@ -119,10 +119,10 @@ def judge_owed(
     handlers: ResourceHandlers,
     persistence: PersistenceSettings,
 ) -> Owed:
-    """Drop the changes that a pause has held, if others have handled the object meanwhile.
+    """Drop the changes that a pause has held, if another operator has handled the object since.
 
-    Otherwise, keep them to be sent, whatever else has changed in the object: the handlers that have
-    made them must not be called again.
+    Otherwise, keep the changes to send them, even if the object differs: Kopf must not call their
+    handlers again.
     """
     if owed.base is None or newest is None:
         return owed.judged(is_obsolete=False)

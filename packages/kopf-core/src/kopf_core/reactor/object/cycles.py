@@ -93,7 +93,7 @@ class Cycles:
         if cause.reason is Reason.NOOP:
             cause.logger.debug(NOT_INTERESTED)
             turn.is_finished = True
-            # An unfinished cycle ends here if others have reverted the change.
+            # An unfinished cycle ends here if another client has reverted the change.
             if turn.memory.cycle.has_progress or self._is_progress_back(cause):
                 known = self._load(turn, cause)
                 self._finish(turn, cause, known, self._load_seen(turn, cause, known))
@@ -172,7 +172,7 @@ class Cycles:
         state = State.from_storage(
             self._handlers.changing, body=cause.body, storage=storage, now=now, jump=jump
         )
-        if jump:  # the times of sub-handlers move with those of their parents
+        if jump:  # the times of sub-handlers move with the times of their parents
             for id in state.all_subrefs:
                 record = storage.fetch(key=id, body=cause.body)
                 if record:
@@ -288,7 +288,7 @@ class Cycles:
         """The cycle is over: replace the progress with the last handled state.
 
         If the object has changed after some of the handlers had finished, the state that they have
-        seen is stored instead, so that they are called for the change as for the next update.
+        seen is stored instead. So Kopf calls them for the change as for the next update.
         """
         load = partial(self._load_subhandlers, turn, cause)
         missed = find_missed(state, seen, cause, self._handlers.changing, load)

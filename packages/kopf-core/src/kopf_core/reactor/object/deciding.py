@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # their import takes time, and few operators need them
 
 @enum.unique
 class Act(enum.Enum):
-    """What can be done in a turn. The texts are for the table in the documentation."""
+    """The steps that a turn can take. The texts are for the table in the documentation."""
 
     DROP = "drop the events; end"
     LEAVE = "drop the events, and leave the object to its owner; end"
@@ -90,7 +90,7 @@ class Rules:
         self.desired = desired
         self.takeovers = takeovers
         self.share = share
-        """Which objects are handled by this process, if not all of them are."""
+        """The objects that this process handles, if other processes handle the rest."""
 
         self.finalizer = settings.persistence.finalizer
         """The name of our finalizer."""

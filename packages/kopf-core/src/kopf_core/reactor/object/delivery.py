@@ -93,9 +93,9 @@ class Delivery:
         """Request the object, and take the reply as its newest state.
 
         Usually, the reply shows that the stream is late. But the versions of some aggregated APIs
-        go down; a restored backup brings old versions, while the API goes on with raised ones; and
-        an object that was reported as absent can exist. If a list is older than an earlier one,
-        the reply tells whether a backup was restored, or the list is late.
+        go down. A restored backup brings old versions, while the API goes on with raised ones. An
+        object that was reported as absent can exist. If a list is older than an earlier one, the
+        reply tells whether a backup was restored, or the list is late.
         """
         item, memory, metadata = turn.item, turn.memory, turn.body.metadata
         known: RawBody | Any = item.latest
@@ -112,7 +112,7 @@ class Delivery:
         if is_doubted and is_gone:
             memory.lose(known)
         if is_absent or (is_sane(body) and object_key(self._resource, body) != item.key):
-            return  # it does not exist, or it is another object with the same name
+            return  # the object does not exist, or another object has its name
         if is_sane(body):
             body = self._form.apply(body)
             memory.write = memory.write.looked_up(body)
@@ -174,7 +174,7 @@ class Delivery:
             applied = await self._send(turn, source)
         finally:
             turn.item.is_sending = False
-        if applied.is_gone:  # the states that come later, but are older, are not handled
+        if applied.is_gone:  # later events with older states are not handled
             turn.memory.lose(source)
             return DONE
         patched = applied.body

@@ -50,8 +50,7 @@ class Echoes:
         self._are_skipped = can_be_last and not handlers.watching
 
     def absorb(self, item: WorkItem, event: RawEvent) -> bool:
-        """Take the event without a turn, if it is the awaited echo and nothing is to be done for
-        it.
+        """Take the event without a turn, if it is the awaited echo and the object needs no work.
 
         Most cycles end so, and turns are not cheap. Turns are still made if debug messages are
         logged, so that people see each detail.

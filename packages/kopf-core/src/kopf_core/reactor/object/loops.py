@@ -25,22 +25,22 @@ def is_own_echo(event: RawEvent, write: LastWrite) -> bool:
 
 
 def are_own_echoes(turn: Turn) -> bool:
-    """Whether others have not changed the object in the events that are to be handled."""
+    """Whether no other client has changed the object in the unhandled events."""
     return all(is_own_echo(event, turn.memory.write) for event in turn.item.events)
 
 
 def sees_own_changes(turn: Turn) -> bool:
-    """Whether others have not changed the object, by its handled events and by those to come.
+    """Whether no other client has changed the object, by its handled and unhandled events.
 
-    To be asked before the next patch is sent: the changes of others can be older than that.
+    Ask this before the next patch is sent: changes of others can be older than the patch.
     """
     return turn.is_own and are_own_echoes(turn)
 
 
 def is_own_change(turn: Turn, cause: ChangingCause) -> bool:
-    """Whether our own patches have made the update that is to be handled.
+    """Whether our own patches have made the update that the turn handles.
 
-    Otherwise, the loop is over.
+    Otherwise, this ends the loop.
     """
     memory = turn.memory
     is_own = turn.is_own and memory.holds.changes.covers(cause.diff)

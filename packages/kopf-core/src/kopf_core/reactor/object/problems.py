@@ -16,8 +16,8 @@ def tell_of_problems(
 ) -> None:
     """Report that the object is invalid, or is valid again; with its conditions, if it is patched.
 
-    Conditions are set only if the kind has the status as a subresource. Otherwise, everyone who
-    applies the object from a file would remove them, and the schema can be without them.
+    Conditions are set only if the kind has the status as a subresource. Otherwise, every client
+    that applies the object from a file would remove them, and the schema can be without them.
     """
     problems = handlers.find_problems(cause)
     has_status = is_patched and "status" in cause.resource.subresources

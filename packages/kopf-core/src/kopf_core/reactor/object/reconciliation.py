@@ -279,7 +279,7 @@ class Reconciler:
     async def _adjust_background(self, turn: Turn) -> None:
         """Start and stop daemons and timers by the newest state of the object.
 
-        If the state is outdated, or can be, nothing is adjusted: the object is requested first.
+        If the state is outdated, or can be, this adjusts nothing: Kopf requests the object first.
         The deletion is final: an object that has been deleted has no newer state.
         """
         key, body = turn.item.key, turn.body
@@ -423,7 +423,7 @@ class Reconciler:
     async def _make_passes(self, turn: Turn, desired: "DesiredStates") -> float | None:
         """Make the passes; but send the changes of handlers first, as passes can take long."""
         if turn.is_changing:
-            if desired.is_looping(turn.item.key):  # our changes will hide those by others
+            if desired.is_looping(turn.item.key):  # our changes will hide changes by others
                 desired.notice(self._make_step(turn))
             return 0.0
         return await desired.make_passes(self._make_step(turn))

@@ -10,8 +10,8 @@ from kopf_cogs.structs.patches import Patch
 def plan_release(marks: Patch, finalizer: str) -> None:
     """Plan to remove the progress together with the finalizer, in one request.
 
-    If the progress were removed first, and the operator were killed before the second request, all
-    handlers of the deletion would be called again.
+    With two requests, a crash between them could leave the object without its progress. Then, Kopf
+    would call all handlers of the deletion again.
     """
     fields = Patch({**marks})
     for field in fields:

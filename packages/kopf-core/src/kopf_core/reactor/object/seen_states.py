@@ -77,17 +77,17 @@ class SeenStates:
         return SeenStates((*(item for item in past if item.by), current))
 
     def change(self, essence: BodyEssence) -> "SeenStates":
-        """Replace the current state by the one after our own change: nobody has missed that."""
+        """Replace the current state by the one after our own change: no handler has missed it."""
         return SeenStates((*self.items[:-1], SeenState(essence)))
 
     def keep(self, start: int, ids: Collection[HandlerId]) -> "SeenStates":
-        """Only the states from that position on, and only with these handlers."""
+        """Keep only the states from that position on, and only with these handlers."""
         past = [item._replace(by=item.by & frozenset(ids)) for item in self.items[start:-1]]
         return SeenStates((*(item for item in past if item.by), self.items[-1]))
 
     @property
     def size(self) -> int | None:
-        """In characters, if the states were ever packed; no single state is longer."""
+        """The size in characters, if the states were ever packed; no single state is longer."""
         return None if self._packed is None else len(self._packed.text)
 
     def pack(self, since: str) -> PackedStates:
@@ -106,7 +106,7 @@ class SeenStates:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any] | None, since: str) -> "SeenStates":
-        """Restore the states; without any if they belong to another cycle, or are broken."""
+        """Restore the states; drop them if they belong to another cycle, or are broken."""
         if not stored or stored.get("since") != since or not isinstance(stored.get("states"), list):
             return cls()
         return cls(tuple(_iter_items(stored["states"])))

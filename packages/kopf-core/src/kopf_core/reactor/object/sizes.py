@@ -13,7 +13,7 @@ HEADROOM = 4 * 1024
 """How much of that (in bytes) is left for the progress of handlers."""
 
 ALWAYS_FITS = 32 * 1024
-"""In characters: annotations that are so short fit, whatever characters they consist of."""
+"""In characters: annotations that are so short fit, even with multi-byte characters."""
 
 
 SUGGESTED = MAX_ANNOTATIONS_SIZE // 2
@@ -36,7 +36,7 @@ def has_room(body: Body, marks: Patch) -> bool:
 
 
 def surely_has_room(body: Body, length: int) -> bool:
-    """Whether a few marks of this length in characters fit, whatever characters they consist of."""
+    """Whether a few marks of this length in characters fit, even with multi-byte characters."""
     annotations = get_annotations(body)
     return _is_short(annotations, length)
 

@@ -60,7 +60,7 @@ Detect = Callable[[Turn], ChangingCause]
 
 
 class _Sight(enum.Enum):
-    """What the request has shown."""
+    """The results of the request."""
 
     THERE = enum.auto()
     MISSING = enum.auto()
@@ -80,7 +80,7 @@ class _NamespaceReads:
     """The newest known version: older objects in the list have most likely come in the stream."""
 
     listed: dict[ObjectKey, RawBody | int] | None = None
-    """The listed objects, if they were listed; only the versions of those that are not newer."""
+    """The listed objects (or only their versions, if not newer); ``None`` before the list."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     answered: asyncio.Event = field(default_factory=asyncio.Event)
@@ -211,7 +211,7 @@ class Takeovers:
     async def _bound(self, namespace: str | None, read: Callable[[], Awaitable[T]]) -> T:
         """Wait for the reply, its retries included. Raises :class:`APIError` if it takes too long.
 
-        There must be time left to act before the lease is to be renewed. The wait for the budget
+        Some time must be left to act before the next renewal of the lease. The wait for the budget
         of requests does not count, because it comes before the request.
         """
         await self._client.afford(self._resource.get_url(namespace=namespace))

@@ -46,7 +46,7 @@ class Turn:
         self._body = NO_BODY
 
         self.cause: ChangingCause
-        """What has happened to the object; not there until it is detected."""
+        """The cause: the change of the object; this attribute is absent until the detection."""
 
         self.term: int | None = None
         """The term of the leadership in which the object was verified, if there is a lease."""

@@ -1,4 +1,4 @@
-"""Marks of clusters in the logs: each record of one of several clusters has the name of it."""
+"""Marks of clusters in the logs: each record of one of several clusters has its name."""
 
 import contextlib
 import logging

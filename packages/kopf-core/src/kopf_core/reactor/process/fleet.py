@@ -247,7 +247,7 @@ class _NoRecorder:
 
 
 class _AllOngoing(Ongoing):
-    """The calls of the process; those of the clusters are only named."""
+    """The calls of the process; the calls of the clusters are only named."""
 
     __slots__ = ("_get_keepers",)
 

@@ -42,7 +42,7 @@ class FleetStatus:
         return join_clusters(empty, self._take_all())
 
     def look(self) -> None:
-        """Let all clusters note what can only be noted regularly."""
+        """Let all clusters note the facts that can only be noted regularly."""
         for keeper in self._keepers.values():
             if keeper.status is not None:
                 keeper.status.look()
@@ -60,7 +60,7 @@ class FleetStatus:
         )
 
     def make_exposition(self) -> "Exposition | None":
-        """How to expose the metrics; nothing if the library is not installed."""
+        """The function that exposes the metrics; ``None`` if the library is not installed."""
         from kopf_core.engines.serving import metrics
 
         if metrics.make_metrics(()) is None:

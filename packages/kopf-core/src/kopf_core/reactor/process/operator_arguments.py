@@ -28,7 +28,7 @@ class OperatorArguments(TypedDict, total=False):
     """The order of the handlers; ``asap`` by default."""
 
     registry: OperatorRegistry | None
-    """The handlers; by default, those of the decorators that name no other registry."""
+    """The handlers; by default, the ones of the decorators that name no other registry."""
 
     settings: OperatorSettings | None
     """The initial settings; startup handlers can change them."""
@@ -100,7 +100,7 @@ class OperatorArguments(TypedDict, total=False):
     """Whether to exit when nothing is left to do; the results of the run are stored there."""
 
     assigner: Supervision | None
-    """Who says which part of the objects to handle, if there are other processes for the rest."""
+    """The part that chooses the objects for this process, if other processes handle the rest."""
 
     identity: str | None
     """The key of this operator in the peering object; unique for each run by default."""

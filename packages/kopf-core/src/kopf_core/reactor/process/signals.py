@@ -41,7 +41,7 @@ class OperatorSignals:
             self._previous[signum] = signal.signal(signum, self._handle)
 
     def uninstall(self) -> None:
-        """Restore the previous handlers of signals; keep those of later operators."""
+        """Restore the previous handlers of signals; keep the handlers of later operators."""
         for signum, previous in self._previous.items():
             current = _find_operator(signal.getsignal(signum))
             if current is self and previous is not None:  # None is not of Python
@@ -75,14 +75,14 @@ def install_signals(operator: "Supervised", owner: ProcessOwner | None) -> Opera
     signals = OperatorSignals(operator, owner)
     if threading.current_thread() is threading.main_thread():
         signals.install()
-        if owner is not None and owner.is_asked:  # the interpreter has lost what it has raised
+        if owner is not None and owner.is_asked:  # the interpreter has lost the raised exception
             logger.info("A signal was received. Operator is stopping.")
             operator.stop()
     return signals
 
 
 def _find_operator(handler: Any) -> OperatorSignals | None:
-    """The operator's signals that the handler belongs to, if it does to any."""
+    """Find the signals of the operator to which the handler belongs, if there is one."""
     owner = getattr(handler, "__self__", None)
     return owner if isinstance(owner, OperatorSignals) else None
 

@@ -1,4 +1,4 @@
-"""Supervising: runs an operator to its end, which its code and that of users cannot prevent."""
+"""Supervising: runs an operator to its end, which neither our code nor users' code can prevent."""
 
 import asyncio
 import logging
@@ -32,7 +32,7 @@ async def wait_patiently(
 ) -> bool:
     """Wait for the tasks, even if cancelled meanwhile; return whether it was cancelled.
 
-    Cancellations can be repeated (AnyIO does so): all of them are delayed, and none is lost.
+    Callers can repeat cancellations (AnyIO does so): all are delayed, and none is lost.
     Without ``on_cancelled``, the first of them cancels the tasks.
     """
     is_cancelled = False

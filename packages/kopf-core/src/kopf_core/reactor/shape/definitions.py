@@ -68,7 +68,7 @@ class Definitions:
         ]
         for name in [name for name, versions in self._versions.items() if not versions]:
             if name not in disagreed:
-                del self._versions[name]  # no resource of it is discovered anymore
+                del self._versions[name]  # no resource of the definition is discovered anymore
         return not disagreed
 
 
@@ -93,7 +93,7 @@ def get_versions(definition: RawBody) -> Versions:
     }
     if conditions.get("Established") != "True":
         return Versions()
-    # While new names are not accepted (e.g. others have them), the old ones are served.
+    # While new names are not accepted (e.g. other kinds have them), the old ones are served.
     names = status.get("acceptedNames") or spec.get("names") or {}
     return Versions(
         ServedVersion(

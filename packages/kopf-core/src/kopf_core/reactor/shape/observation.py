@@ -57,7 +57,7 @@ class Insights:
 
         self.namespaces: frozenset[str | None] = frozenset()
         self.deleted: set[str] = set()
-        """The deleted namespaces that can be served still. Others have lost their labels."""
+        """The deleted namespaces that can be served still. Deselected namespaces are not here."""
 
         self.known = asyncio.Event()
         """Set when both resources and namespaces are known, as far as possible."""
@@ -122,7 +122,7 @@ class _Sink:
     accepts: Callable[[str], bool]
     is_selected: bool
     deleted: set[str]
-    """The names of deleted objects are added here; of deselected ones, they are not."""
+    """The names of deleted objects, but not of deselected ones."""
 
     is_listed: bool = False
     uids: dict[str, str | None] = field(default_factory=dict)
@@ -324,7 +324,7 @@ class NamespaceObserver:
         await _reflect_forever(reflector)
 
     def _describe_restriction(self) -> str | None:
-        """What does not work without the rights to list namespaces; ``None`` if all works."""
+        """The restriction without the rights to list namespaces; ``None`` if there is none."""
         if self._selector is not None:
             return f"no namespaces are served (their labels are not known: {self._selector!r})"
         patterns = [repr(p) for p in self._patterns if p not in self._specific]

@@ -55,8 +55,8 @@ class _ServedKind:
 class Orchestrator:
     """Starts and stops the handling when resources and namespaces come, change, and go.
 
-    ``on_removed`` is called when some objects are not served anymore: with the resource, the
-    namespace, and the keys; without the keys that another version of the kind goes on to serve.
+    It calls ``on_removed`` when some objects are not served anymore: with the resource, the
+    namespace, and the keys that no other version of the kind goes on to serve.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class Orchestrator:
     async def stop(self, timeout: float) -> None:
         """Stop all streams, and let the current turns end within the time.
 
-        Nothing is started after that, whatever happens in the cluster.
+        Nothing is started after that, even if the cluster changes.
         """
         self.reach(Mode.ENDED)
         closing = [intake.queue.close(timeout) for intake in self._intakes.values()]
@@ -161,7 +161,7 @@ class Orchestrator:
         return all(intake.queue.is_idle for intake in self._intakes.values())
 
     def is_busy(self, key: ObjectKey) -> bool:
-        """Whether there is anything to be done for the object, or being done."""
+        """Whether the object is in any queue: it waits, or has its turn now."""
         return any(key in intake.queue for intake in self._intakes.values())
 
     def enqueue(
@@ -175,7 +175,7 @@ class Orchestrator:
     ) -> bool:
         """Let the object have a turn without an event; return whether it is known.
 
-        With the resource and the body, it can be unknown to the queues.
+        With the resource and the body, the object can be unknown to the queues.
         """
         memory = self._memories.get(key)
         if body is not None:
@@ -200,19 +200,19 @@ class Orchestrator:
         return self._intakes.get(StreamKey(resource, namespace, form=served.handlers.form))
 
     def renew(self) -> None:
-        """List all handled kinds anew: more of the objects are ours since now."""
+        """List all handled kinds anew: more of the objects are ours from now on."""
         for key in self._intakes:
             self._pool.renew(key)
 
     def narrow(self, is_ours: Callable[[ObjectKey], bool]) -> None:
-        """Watch fewer objects: the other ones are handled by others, and nothing works on them."""
+        """Watch fewer objects: other processes handle the rest, and no work on it is left here."""
         for key in self._intakes:
             self._pool.narrow(key, is_ours)
 
     async def leave(self, is_ours: Callable[[ObjectKey], bool]) -> None:
-        """Drop the objects that are handled by others since now, and wait for those in work.
+        """Drop the objects that other processes handle from now on, and wait for their turns.
 
-        They are cancelled if they take too long; but threads cannot be, so they are waited for.
+        It cancels the turns that take too long. It waits for threads, which cannot be cancelled.
         """
         timeout = self._settings.queueing.exit_timeout
         works = [(intake.queue, intake.queue.leave(is_ours)) for intake in self._intakes.values()]
@@ -224,7 +224,7 @@ class Orchestrator:
             await asyncio.wait(tasks)
 
     def forget(self, key: ObjectKey) -> None:
-        """Make no more passes for the object: it is handled by others."""
+        """Make no more passes for the object: another process handles it."""
         for _, desired in self.desired:
             desired.forget(key)
 

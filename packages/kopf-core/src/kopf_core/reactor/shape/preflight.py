@@ -185,7 +185,7 @@ def check_sharing(settings: OperatorSettings) -> None:
         raise SettingsError(
             "Use neither leases, nor shards, nor peering, nor a ring with several processes."
         )
-    settings.peering.standalone = True  # the other processes are not to be waited for
+    settings.peering.standalone = True  # this one must not wait for the other processes
 
 
 def _check_leasing(settings: OperatorSettings) -> None:

@@ -72,7 +72,7 @@ def match_handlers(
 
 
 def find_obstacle(resource: Resource, handlers: ResourceHandlers) -> str | None:
-    """The reason why the handlers cannot serve this resource, whatever is permitted."""
+    """The reason why the handlers cannot serve this resource, even with all permissions."""
     if handlers and not {"list", "watch"} <= resource.verbs:
         return f"Non-watchable resources will not be served: {resource}"
     if handlers.requires_patching and not resource.patchable:

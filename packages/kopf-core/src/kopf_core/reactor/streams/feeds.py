@@ -131,7 +131,7 @@ class _Newcomer:
     """A namespace with its own stream, until this stream has brought all missed events."""
 
     part = ALL_OBJECTS
-    """Everything that the feed has passed, so that nothing is missed."""
+    """All the objects that the feed passes, so that nothing is missed."""
 
     def __init__(self, informer: Informer) -> None:
         self._informer = informer
@@ -147,7 +147,7 @@ class _Newcomer:
     def miss(self, event: RawEvent) -> None:
         """Remember the latest event that the feed does not pass. The own stream has it, too.
 
-        A deletion without a version has happened while nobody watched: list the namespace anew.
+        A deletion without a version was not seen by any stream: list the namespace anew.
         """
         if event["object"]["metadata"].get("resourceVersion") is not None:
             self._missed = event

@@ -78,7 +78,7 @@ class Forms:
     def _find_obstacle(
         self, resource: Resource, owners: Collection[ReconcilingHandler]
     ) -> str | None:
-        """Find the reason why the metadata is not enough; ``None`` if it is enough for everyone."""
+        """Find the reason why the metadata is not enough; ``None`` if all parts need no more."""
         if owners:
             return f"they are owned by {_join(owners)}"
         relatives = [one for one in self._registry.reconcilers if _is_among(resource, one.related)]

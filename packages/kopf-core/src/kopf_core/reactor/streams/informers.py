@@ -24,17 +24,17 @@ class Subscriber(Protocol):
 
     @property
     def part(self) -> Part:
-        """Which objects are enough for it, if the server can select them.
+        """The objects that the subscriber needs, if the server can select them.
 
-        Other objects can come nevertheless. When more objects are needed than before, the stream
-        is to be renewed.
+        Other objects can come nevertheless. When more objects are needed than before, renew the
+        stream in the pool.
         """
 
     def on_event(self, key: ObjectKey, event: RawEvent) -> None:
         """Take an event. The object is shared with other subscribers, and must not be changed."""
 
     def on_listed(self) -> None:
-        """Every list has been reported to its end; this is called after each list."""
+        """A list has been reported to its end; this is called after each list."""
 
     def on_reversed(self) -> None:
         """The cluster was restored from a backup: versions are lower than before."""
@@ -48,17 +48,17 @@ Place = tuple[Resource, str | None]
 
 
 class StreamKey(NamedTuple):
-    """What a stream watches. Equal keys share one stream, however many subscribers they have."""
+    """The scope of a stream. Equal keys share one stream, for any number of subscribers."""
 
     resource: Resource
     namespace: str | None = None
     """``None`` for all namespaces, and for cluster-scoped resources."""
 
     selector: str | None = None
-    """The label selector in addition to those in the settings."""
+    """The label selector in addition to the selectors in the settings."""
 
     form: Form = WHOLE
-    """What is kept of the objects. Each form is watched apart, so they never mix."""
+    """The kept part of the objects. Each form has its own stream, so they never mix."""
 
     name: str | None = None
     """The only object to be watched; ``None`` for all of them."""
@@ -135,7 +135,7 @@ class Informer:
 
     @property
     def complaint(self) -> str | None:
-        """What is wrong with the stream now, e.g. a missing permission; ``None`` if nothing is."""
+        """The problem of the stream now, e.g. a missing permission; ``None`` if there is none."""
         return (self._source or self._reflector).complaint
 
     @property
@@ -157,7 +157,7 @@ class Informer:
 
     @property
     def names(self) -> Iterator[tuple[KnownName, ObjectKey]]:
-        """The same keys with the namespaces and names of the objects."""
+        """The keys of all existing objects, with the namespaces and names of the objects."""
         for key, name in self._reflector.names.items():
             yield name, key if isinstance(key, str) else (self._resource, *key)
 
@@ -210,7 +210,7 @@ class Informer:
             self.unsubscribe(emptiness)
 
     async def report_absence(self) -> None:
-        """Report the deletions of all objects. Not to be called while anything else reports."""
+        """Report the deletions of all objects. Call this only while nothing else reports."""
         self._reflector.report_absence()
         await self.drain()
 
@@ -232,7 +232,7 @@ class Informer:
                 self._reflector.reconnect()
 
     def _choose_part(self) -> Part:
-        """Which objects are enough for all subscribers."""
+        """The objects that are enough for all subscribers."""
         parts = {subscriber.part for subscriber in self._subscribers}
         return parts.pop() if len(parts) == 1 else ALL_OBJECTS
 
@@ -272,7 +272,7 @@ class _Emptiness:
         """Do nothing: the deletions have been reported one by one."""
 
     def on_reversed(self) -> None:
-        """Do nothing: it is not about versions."""
+        """Do nothing: versions do not matter here."""
 
     async def drain(self) -> None:
         """Do nothing: nothing is kept here."""

@@ -109,10 +109,10 @@ class Intake:
 
 
 class SharedIntake(Intake):
-    """The same, if other processes handle a part of the objects: these are indexed only.
+    """An intake with other processes for a part of the objects: these are only indexed here.
 
-    It is decided when the event comes: what has come from the stream before the object was ours,
-    can be older than what its previous owner has done.
+    The owner is checked when the event comes: an event from before the object was ours can be
+    older than the changes by its previous owner.
     """
 
     def __init__(self, *args: Any, share: Share, **kwargs: Any) -> None:

@@ -1,4 +1,4 @@
-"""Lateness: kinds that cannot be listed at the start must not hold up the handling of others."""
+"""Lateness: kinds that cannot be listed at the start must not hold up other kinds."""
 
 import asyncio
 import logging

@@ -7,7 +7,7 @@ from kopf_core.reactor.streams.places import Gate
 
 
 class Mode(enum.IntEnum):
-    """What the operator does for objects now: the strictest mode of all current reasons.
+    """The work of the operator for objects now: the strictest mode of all current reasons.
 
     The governor brings all parts to the mode by one verb: ``reach()``. It can be repeated, in any
     order of modes.
@@ -30,7 +30,7 @@ class Mode(enum.IntEnum):
 
 
 class Meaning(NamedTuple):
-    """What a mode means for the queues and the streams."""
+    """The meaning of a mode for the queues and the streams."""
 
     gate: Gate
     is_watching: bool = True

@@ -284,9 +284,8 @@ class ObservedKinds:
     ) -> None:
         """Observe the served kinds, and no others; ``broken`` groups can have more of them.
 
-        In between, no kind looks as if it were listed and empty. The dependants of objects that are
-        observed no more are told, unless the objects will be listed in another version of their
-        kind.
+        In between, no kind looks as if it were listed and empty. Kopf reports the objects that
+        it observes no more as gone, unless it lists them in another version of their kind.
         """
         kinds = self._select(resources)
         alone = {res: form for res, form in kinds.items() if self._forms.is_referenced_only(res)}
@@ -396,7 +395,7 @@ class ObservedKinds:
         self._pool.subscribe(key, watcher)
 
     async def _leave(self, key: StreamKey) -> ObjectStore:
-        """Observe the stream no more; return the objects that nobody observes since then."""
+        """Observe the stream no more; return the objects that are not observed anymore."""
         watcher, view = self._watchers.pop(key), self._views[key.resource]
         self._readiness.release(watcher)
         store = view.leave(key.namespace)

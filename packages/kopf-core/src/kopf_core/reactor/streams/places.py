@@ -32,11 +32,11 @@ PATIENCE = 10.0
 """How long (in seconds) to wait for the headroom while no listed object gets a place."""
 
 WORKING_PATIENCE = 0.1
-"""The same, if all listed objects have places: their handlers can take hours."""
+"""How long (in seconds) to wait if all listed objects have places: handlers can take hours."""
 
 
 class Gate(enum.Enum):
-    """What the queue does with its objects."""
+    """The rule of a queue for its objects."""
 
     SHUT = enum.auto()
     """Events are taken; no turns begin."""
@@ -109,7 +109,7 @@ class Line:
             self._changed.put(item, item.namespace)
 
     def take(self) -> Iterator[WorkItem]:
-        """Remove the objects one by one; but those that wait no more are skipped."""
+        """Remove the objects one by one; skip the objects that wait no more."""
         while (source := self._choose()).entries:
             item = source.take()
             if self._patience:
@@ -154,7 +154,7 @@ class Backlog:
 
     def leave(self, item: WorkItem) -> None:
         item.is_backlog = False
-        if self._count > HEADROOM:  # otherwise, nobody waits for progress
+        if self._count > HEADROOM:  # otherwise, no task waits for progress
             self._progress.set()
         self._count -= 1
 

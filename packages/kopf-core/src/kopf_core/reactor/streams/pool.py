@@ -47,9 +47,9 @@ class InformerPool:
     """Starts a watch when the first subscriber comes, and stops it when the last one has left.
 
     A watch that ends without being asked to is started again: an operator that is blind to some
-    resources must not pretend to work. ``on_lost`` is called when the API does not serve a needed
-    resource; ``on_interrupted``, when a stream has ended; ``on_forbidden``, instead of a log
-    message, when a stream is not permitted.
+    resources must not pretend to work. The pool calls ``on_lost`` when the API does not serve a
+    needed resource. It calls ``on_interrupted`` when a stream has ended, and ``on_forbidden``,
+    instead of a log message, when a stream is not permitted.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class InformerPool:
 
     @property
     def informers(self) -> Mapping[StreamKey, Informer]:
-        """The informers of all subscribers, but not those of feeds."""
+        """The informers of all subscribers, but not the informers of feeds."""
         feeds = self._feeds
         return {key: one.informer for key, one in self._streams.items() if key not in feeds}
 
@@ -164,7 +164,7 @@ class InformerPool:
     ) -> ObjectStore:
         """Keep the newest states of all objects until the store is released.
 
-        All readers share the store; the first of them decides what of each object is kept. The
+        All readers share the store; the first one decides which part of each object is kept. The
         store is the first subscriber: it has the new states before other subscribers are called.
         """
         stream = self._streams.get(key)
@@ -189,7 +189,7 @@ class InformerPool:
             await self.unsubscribe(key, store)
 
     def find_store(self, key: StreamKey) -> ObjectStore | None:
-        """The store of these objects, if anybody has acquired it."""
+        """The store of these objects, if any part has acquired it."""
         stream = self._streams.get(key)
         return None if stream is None else stream.store
 
@@ -305,7 +305,7 @@ class InformerPool:
 
     def _on_ended(self, key: StreamKey, stream: _Stream, task: "asyncio.Task[None]") -> None:
         if stream.task is not task:
-            return  # it was detached
+            return  # the task was detached
         stream.task = None
         if not self._failed.done():
             self._complain(stream, f"The watch-stream for {key} was cancelled; starting it again.")

@@ -223,10 +223,10 @@ class WorkQueue:
             async with asyncio.timeout(timeout):
                 while self._gate is Gate.OPEN and (self._working or self._line):
                     await self._idle.wait()
-                    await asyncio.sleep(0)  # others get their places meanwhile
+                    await asyncio.sleep(0)  # other objects get their places meanwhile
 
     def leave(self, is_ours: Callable[[ObjectKey], bool]) -> Collection[WorkItem]:
-        """Drop the objects that are handled by others since now; return those in work still."""
+        """Drop the objects that other processes handle now; return the ones still in work."""
         foreign = [item for item in self._items.values() if not is_ours(item.key)]
         for item in foreign:
             if item.position is not Position.WORKING:
@@ -296,7 +296,7 @@ class WorkQueue:
             if self._gate is Gate.PAUSED:
                 self._keep_newest(item)
             return
-        if len(self._working) < self._burst and not self._is_pacing:  # nobody is in the line
+        if len(self._working) < self._burst and not self._is_pacing:  # the line is empty
             self._start(item)
             return
         self._line.put(item)
@@ -305,14 +305,14 @@ class WorkQueue:
             asyncio.get_running_loop().call_soon(self._pace)
 
     def _pace(self) -> None:
-        """Without a limit, nobody waits for the ends of turns, but only for the event loop."""
+        """Without a limit, objects wait not for the ends of turns, but only for the event loop."""
         self._grant_places(len(self._working) + PORTION)
         self._is_pacing = len(self._line) > 0
         if self._is_pacing:
             asyncio.get_running_loop().call_soon(self._pace)
 
     def _grant_places(self, limit: int = 0) -> None:
-        """Begin the turns of those in the line, up to that number of turns at once, or more."""
+        """Begin the turns of objects in the line, up to that number of turns at once, or more."""
         limit = max(limit, self._burst)
         if len(self._working) < limit:
             for item in self._line.take():

@@ -12,7 +12,7 @@ from kopf_core.reactor.streams.intake import SharedIntake
 
 
 class RingIntake(SharedIntake):
-    """Notices in the stream which objects come to this shard, and which are to be given away.
+    """Notices in the stream which objects come to this shard, and which must be given away.
 
     An object comes with all that its previous owner has done: the sharder has changed its label
     after that. So nothing is listed anew.
@@ -63,7 +63,7 @@ class RingIntake(SharedIntake):
     def _gain(self, key: ObjectKey, event: RawEvent) -> None:
         """Begin with the object as after a restart, if another shard has handled it before."""
         self._ring.foreign.discard(key)
-        self._memories.forget(key)  # it can be from indexing
+        self._memories.forget(key)  # the record can be from indexing
         storage = self._persistence.diffbase_storage
         was_handled = event["type"] is None or storage.fetch(body=Body(event["object"])) is not None
         self._memories.recall(key, is_listed=was_handled)

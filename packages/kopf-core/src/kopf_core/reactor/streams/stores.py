@@ -70,7 +70,7 @@ class ObjectStore(Mapping[ObjectKey, RawBody]):
         listed.
 
         If we have written an object before that version, and the stream has never brought it, it
-        was deleted unseen, while nobody watched.
+        was deleted unseen, while no stream was watching.
         """
         self._get_version = get_version
 
@@ -110,7 +110,7 @@ class ObjectStore(Mapping[ObjectKey, RawBody]):
         return vanished
 
     def expect(self, bodies: Mapping[ObjectKey, RawBody]) -> None:
-        """Expect these objects in the list: those that are not listed have vanished unseen."""
+        """Expect these objects in the list: the unlisted ones have vanished unseen."""
         self._expected = {key: body for key, body in bodies.items() if key not in self._bodies}
         if self.is_synced:
             self._lose_expected()
@@ -131,7 +131,7 @@ class ObjectStore(Mapping[ObjectKey, RawBody]):
         for key in list(self._bodies):
             self.discard(key)
 
-    # What comes from the stream.
+    # The events of the stream.
 
     part = ALL_OBJECTS
 

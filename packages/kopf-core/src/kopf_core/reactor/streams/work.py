@@ -34,7 +34,7 @@ class Requeue(NamedTuple):
     """The monotonic time of the operator's clock."""
 
     is_held: bool = False
-    """Whether to wait until that time even if something happens to the object, but its deletion."""
+    """Whether to wait until that time even if the object changes, unless it is deleted."""
 
 
 TurnResult: TypeAlias = Done | Requeue | AwaitChange
@@ -104,7 +104,7 @@ class WorkItem:
     """The reasons of other parts for the next turn, apart from events."""
 
     rest: TurnResult = DONE
-    """The result of the latest turn: what the object waits for."""
+    """The result of the latest turn: the reason of the object to wait."""
 
     wanted_at: float | None = None
     """When another part wants a turn for it, even if nothing happens."""
