@@ -107,6 +107,7 @@ RULES = [
         in_questions=True,
     ),
     _rule("no actor", r"\b(?:is|are|was|were) to be\b", "say who must do it", in_questions=True),
+    _rule("no actor", r"^it is (?:not |un)known\b", "say who cannot know it"),
     _rule("old word", r"\bbut for\b", "except", in_questions=True),
     _rule("old word", r"\balso (?:if|when|while|after)\b", "even if, even when", in_questions=True),
     _rule("old word", r"\bthere (?:and )?then\b|\bthereof\b|\bwhereby\b", "plain words"),

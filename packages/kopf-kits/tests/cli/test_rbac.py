@@ -135,16 +135,16 @@ def test_n_scope_is_that_of_the_options(write, scope):
 def test_n_what_is_only_presumed_is_told(call):
     result = call(CREATION, "-A")
     text = " ".join(line.removeprefix("# ") for line in result.stdout.splitlines())
-    assert "both are presumed: kopfexamples.kopf.dev. Name their definitions by -f" in text
+    assert "it presumes both: kopfexamples.kopf.dev. Name their definitions by -f" in text
     assert "kopfexamples/status" in text
 
 
 @pytest.mark.parametrize(
     ("selector", "problem"),
     [
-        ('"kopfexamples"', "which group has 'kopfexamples' of Handler 'fn': write 'kopfexamples."),
-        ('kind="Thing"', "which plural name has kind='Thing' of Handler 'fn': write it"),
-        ('"example.com", "Thing"', "which plural name has group='example.com', 'Thing' of"),
+        ('"kopfexamples"', "the group of 'kopfexamples' of Handler 'fn': write 'kopfexamples."),
+        ('kind="Thing"', "the plural name of kind='Thing' of Handler 'fn': write it"),
+        ('"example.com", "Thing"', "the plural name of group='example.com', 'Thing' of"),
         ('category="mine"', "which kinds are meant by category='mine' of Handler 'fn'"),
         ("lambda resource: False", "which kinds are meant by any_name=<function"),
     ],

@@ -560,11 +560,11 @@ def test_n_presumed_and_unknown_kinds_are_told(tmp_path: pathlib.Path) -> None:
     controls = CLIControls(registry=OperatorRegistry())
     result = click.testing.CliRunner().invoke(main, command, obj=controls)
     assert "Warning: " in result.stderr
-    assert "both are presumed: widgets.example.com. Name their definitions by -f" in result.stderr
+    assert "it presumes both: widgets.example.com. Name their definitions by -f" in result.stderr
     code.write_text(code.read_text().replace("widgets.example.com", "gadgets"))
     controls = CLIControls(registry=OperatorRegistry())
     result = click.testing.CliRunner().invoke(main, command, obj=controls)
-    assert "which group has 'gadgets' of Handler 'fn'" in str(result.exception)
+    assert "the group of 'gadgets' of Handler 'fn'" in str(result.exception)
 
 
 def test_n_roles_cannot_be_for_patterns_of_namespaces(tmp_path: pathlib.Path) -> None:

@@ -15,8 +15,8 @@ from kopf_core.reactor.life.essentials import OperatorOptions
 VERBS = frozenset({"list", "watch", "get", "patch", "create", "update", "delete"})
 
 PRESUMED = (
-    "It is not known whether these are in namespaces, and have the subresource status, so both "
-    "are presumed: {}. Name their definitions by -f, or ask the cluster by --context."
+    "Kopf cannot tell whether these are in namespaces, and have the subresource status, so it "
+    "presumes both: {}. Name their definitions by -f, or ask the cluster by --context."
 )
 
 
@@ -116,8 +116,8 @@ def _explain(selector: Selector, registry: OperatorRegistry) -> str:
     others = "or name its definition by -f, or ask the cluster by --context or --verify."
     name = selector.plural or selector.any_name
     if selector.category is not None or callable(selector.any_name):
-        return f"It is not known which kinds are meant by {shown}: {others.removeprefix('or ')}"
+        return f"Kopf cannot tell which kinds are meant by {shown}: {others.removeprefix('or ')}"
     if isinstance(name, str) and selector.group is None:
         plural = name if name == name.lower() else "PLURAL"
-        return f"It is not known which group has {shown}: write '{plural}.GROUP', {others}"
-    return f"It is not known which plural name has {shown}: write it, {others}"
+        return f"Kopf cannot tell the group of {shown}: write '{plural}.GROUP', {others}"
+    return f"Kopf cannot tell the plural name of {shown}: write it, {others}"

@@ -20,7 +20,7 @@ from .kinds import choose_kinds
 from .writing import Account, describe
 
 PATTERNS = (
-    "It is not known which namespaces match the patterns, so the role is for the whole cluster. "
+    "Kopf cannot tell which namespaces match the patterns, so the role is for the whole cluster. "
     "Add --context, and the roles are for the namespaces of that cluster."
 )
 

@@ -60,7 +60,7 @@ def test_q_confirmations_are_unknown_without_the_right_to_list_events(world, inv
         result = invoke("pause", "kex", "obj", "--yes")
     assert result.exit_code == 0, result.output
     assert "No operator has confirmed" not in result.stderr
-    assert "It is unknown whether an operator has confirmed the pause" in result.stderr
+    assert "Kopf cannot tell whether an operator has confirmed the pause" in result.stderr
     assert "The Kubernetes events cannot be listed: 403 Forbidden: no such right" in result.stderr
 
 

@@ -278,9 +278,8 @@ def find_differences(
 ) -> Diff:
     """Compare the object with its last handled state, if it has any.
 
-    It is unknown here which fields of the status the handlers need. So only the fields of the
-    last handled state are compared. It is also unknown which values are stored as hashes, but
-    their prefix shows that.
+    This function does not know which fields of the status the handlers need. So it compares only
+    the fields of the last handled state. The prefixes of values show which values are hashes.
     """
     if last_handled is None:
         return EMPTY

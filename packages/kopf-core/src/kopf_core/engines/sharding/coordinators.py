@@ -138,7 +138,7 @@ class Coordinator:
     def _complain(self, reason: str) -> None:
         """Log the problem, but only once while it lasts."""
         level = logging.DEBUG if reason == self._complaint else logging.WARNING
-        logger.log(level, f"It is unknown which replicas are alive: {reason}")
+        logger.log(level, f"Kopf cannot tell which replicas are alive: {reason}")
         self._complaint = reason
 
 

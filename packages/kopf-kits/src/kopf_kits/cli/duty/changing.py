@@ -156,7 +156,7 @@ def _tell_of_unconfirmed(unconfirmed: Unconfirmed) -> None:
         )
     else:
         text = (
-            f"It is unknown whether an operator has confirmed the pause: {names}{others}. "
+            f"Kopf cannot tell whether an operator has confirmed the pause: {names}{others}. "
             f"The Kubernetes events cannot be listed: {error}"
         )
     click.echo(clean(text), err=True)

@@ -39,7 +39,7 @@ class Workloads:
         """Make the status of the object as if everything went well; get the object."""
         complete = COMPLETIONS.get(endpoint.resource.qualified)
         if complete is None:
-            raise LookupError(f"It is not known what readiness is for {endpoint.resource}.")
+            raise LookupError(f"The sandbox does not know when {endpoint.resource} are ready.")
 
         def modify(obj: Obj) -> Obj:
             completed = complete(obj, endpoint.nature.now())
