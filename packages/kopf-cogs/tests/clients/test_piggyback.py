@@ -5,6 +5,7 @@ import sys
 import pytest
 import yaml
 
+from kopf_cogs.clients import incluster
 from kopf_cogs.clients.kubeconfig import login_with_kubeconfig
 from kopf_cogs.clients.piggyback import (
     login_via_async_client,
@@ -163,12 +164,32 @@ async def test_absent_libraries(login, settings, monkeypatch):
     assert await login(settings) is None
 
 
-async def test_namespaces_and_priorities_of_pykube(kubeconfig, settings):
+async def test_log1_all_logins_know_the_namespace_of_the_context(
+    login, kubeconfig, settings, outside
+):
+    kubeconfig({"token": "tok"})
+    add_context(outside, "east", "https://east:1", namespace="easterly")
+    assert (await login(settings)).default_namespace == "ns"
+    assert (await login(settings.for_cluster("east"))).default_namespace == "easterly"
+
+
+@pytest.mark.parametrize("name", ["via_client", "via_async_client"])
+async def test_log1_clients_know_the_namespace_of_the_pod(
+    kubeconfig, settings, outside, monkeypatch, name
+):
+    login = globals()[name]
+    pytest.importorskip(LIBRARIES[login])
+    kubeconfig({"token": "tok"})
+    monkeypatch.setattr(incluster, "_FOLDER", outside)
+    (outside / "token").write_text("tok")
+    (outside / "namespace").write_text("pods")
+    assert (await login(settings)).default_namespace == "pods"
+
+
+async def test_priorities_of_pykube(kubeconfig, settings):
     pytest.importorskip("pykube")
     kubeconfig({})
-    info = await via_pykube(settings)
-    assert info.default_namespace == "ns"
-    assert info.priority == 20
+    assert (await via_pykube(settings)).priority == 20
 
 
 async def test_priorities_of_the_client(kubeconfig, settings):
@@ -199,11 +220,11 @@ async def test_b17_clients_are_not_anonymous_if_their_plugins_fail(kubeconfig, s
         await login(settings)
 
 
-def add_context(outside, name, server):
+def add_context(outside, name, server, **context):
     """Another context, which is not the current one."""
     path = outside / "config"
     config = yaml.safe_load(path.read_text())
-    config["contexts"].append({"name": name, "context": {"cluster": name, "user": name}})
+    config["contexts"].append({"name": name, "context": {"cluster": name, "user": name} | context})
     config["clusters"].append({"name": name, "cluster": {"server": server}})
     config["users"].append({"name": name, "user": {"token": f"token of {name}"}})
     path.write_text(yaml.safe_dump(config))

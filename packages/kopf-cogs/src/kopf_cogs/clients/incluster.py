@@ -56,6 +56,11 @@ def _get_server(environ: Mapping[str, str]) -> str:
     return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
 
 
+def find_namespace() -> str | None:
+    """The namespace of the pod; ``None`` outside of clusters."""
+    return _read_namespace(_FOLDER / "namespace")
+
+
 def _read_namespace(path: pathlib.Path) -> str | None:
     try:
         return path.read_text(encoding="utf-8").strip() or None

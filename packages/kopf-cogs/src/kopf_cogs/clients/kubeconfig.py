@@ -154,10 +154,24 @@ def is_plugin_needed(context: str | None = None) -> bool:
 
     Raises :class:`LoginError` if the files cannot be used for any reason.
     """
+    config = _read_files()
+    return config is not None and bool(config.get_user(config.get_context(context)).get("exec"))
+
+
+def find_namespace(context: str | None = None) -> str | None:
+    """The namespace of the context (by default, of the current one), if it names any.
+
+    Raises :class:`LoginError` if the files cannot be used for any reason.
+    """
+    config = _read_files()
+    return None if config is None else config.get_context(context).get_str("namespace")
+
+
+def _read_files() -> kubefiles.KubeFiles | None:
     config, paths = kubefiles.KubeFiles(), find_files()
     for path in paths:
         config.add(path)
-    return bool(paths and config.get_user(config.get_context(context)).get("exec"))
+    return config if paths else None
 
 
 def explain_absence() -> str:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from kopf_cogs.clients import incluster
-from kopf_cogs.clients.kubeconfig import explain_absence, is_plugin_needed
+from kopf_cogs.clients.kubeconfig import explain_absence, find_namespace, is_plugin_needed
 from kopf_cogs.structs import credentials
 
 if TYPE_CHECKING:
@@ -200,9 +200,11 @@ def _convert_client_config(
     scheme, _, token = (header or "").partition(" ")
     if not token:
         scheme, token = "", scheme  # either no scheme, or nothing at all
+    token_path = incluster.find_token_path(token.strip())
     return credentials.ConnectionInfo(
         server=config.host,
         priority=PRIORITY_OF_CLIENT,
+        default_namespace=_find_namespace(token_path, settings),
         ca_path=config.ssl_ca_cert or None,
         insecure=not config.verify_ssl,
         tls_server_name=getattr(config, "tls_server_name", None) or None,
@@ -210,12 +212,22 @@ def _convert_client_config(
         password=config.password or None,
         scheme=scheme.capitalize() if scheme.islower() else scheme or None,
         token=token.strip() or None,
-        token_path=incluster.find_token_path(token.strip()),
+        token_path=token_path,
         certificate_path=config.cert_file or None,
         private_key_path=config.key_file or None,
         proxy_url=getattr(config, "proxy", None) or None,
         trust_env=settings.networking.trust_env,
     )
+
+
+def _find_namespace(token_path: str | None, settings: "OperatorSettings") -> str | None:
+    """The namespace of the pod or of the context: the client libraries do not tell it."""
+    if token_path is not None:
+        return incluster.find_namespace()
+    try:
+        return find_namespace(settings.cluster)
+    except credentials.LoginError:  # the library can be less strict about the files
+        return None
 
 
 def login_via_pykube(
