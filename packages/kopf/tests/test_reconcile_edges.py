@@ -447,6 +447,30 @@ async def test_it_is_told_what_was_not_as_wanted(
     assert told == ["Applied ConfigMap ns1/web.", "Applied ConfigMap ns1/web: data.x."]
 
 
+@pytest.mark.parametrize(
+    ("count", "told"),
+    [
+        (2, "data.a, data.b"),
+        (3, "data.a, data.b, data.c"),
+        (4, "data.a, data.b, data.c, and others"),
+    ],
+)
+async def test_app1_all_changed_fields_are_named(
+    websites: Any, caplog: pytest.LogCaptureFixture, count: int, told: str
+) -> None:
+    @websites.reconcile(owns=["configmaps"])
+    def fn(spec: Any, **_: Any) -> Iterator[Any]:
+        yield config_map("web", **dict.fromkeys("abcd"[:count], spec["x"]))
+
+    caplog.set_level("INFO")
+    await websites.apply(x="1")
+    async with websites.operating():
+        await websites.wait("configmaps", "web", jsonpath="data.a", value="1")
+        await websites.apply(x="2")
+        await websites.wait("configmaps", "web", jsonpath="data.a", value="2")
+    assert f"Applied ConfigMap ns1/web: {told}." in caplog.messages
+
+
 async def test_refused_repairs_are_not_taken_for_changes_by_others(
     websites: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -122,6 +122,26 @@ async def test_i_status_of_a_working_operator(cluster, operate, registry, journa
     assert "<script" not in page
 
 
+async def test_met1_planned_passes_are_no_retries(cluster, operate, registry, journal, get):
+    @on.reconcile("kopfexamples", every=999, registry=registry)
+    def shape(name, **_):
+        journal(name)
+        if name == "bad":
+            raise TemporaryError("not yet", delay=999)
+
+    for name in ("good", "bad", "fine"):
+        await cluster.create(name)
+    async with operate():
+        await until_ready(get)
+        await journal.until(lambda j: len(j) == 3)
+
+        async def get_status():
+            status = json.loads((await get("/status.json"))[1])
+            return status if [queue["delayed"] for queue in status["queues"]] == [3] else None
+
+        assert (await until(get_status))["pending_retries"] == 1
+
+
 async def test_i_paused_objects_are_named_until_they_are_not_paused(
     cluster, operate, registry, settings, get, clock
 ):

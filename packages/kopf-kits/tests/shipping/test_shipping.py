@@ -338,6 +338,29 @@ def test_n_manifests_are_written(form: str, tmp_path: pathlib.Path, crd_path: pa
         assert "--processes=2" in text
 
 
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        ([], ["/app/main.py"]),
+        (["--verbose"], ["--verbose", "/app/main.py"]),
+        (["--verbose", "/my.py"], ["--verbose", "/my.py"]),
+        (["-m", "my.handlers"], ["-m", "my.handlers"]),
+        (["--module=my.handlers"], ["--module=my.handlers"]),
+    ],
+)
+def test_man1_options_alone_keep_the_usual_file(
+    args: list[str], expected: list[str], tmp_path: pathlib.Path, crd_path: pathlib.Path
+) -> None:
+    code = tmp_path / "handlers.py"
+    code.write_text("import kopf\n@kopf.on.create('kopfexamples')\ndef fn(**_): ...\n")
+    command = ["manifests", "--name=web", "--image=example.com/web:1.0", f"--file={crd_path}"]
+    text = run(*command, *(f"--arg={arg}" for arg in args), str(code))
+    (deployment,) = (body for body in yaml.safe_load_all(text) if body["kind"] == "Deployment")
+    told = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert told[-len(expected) :] == expected
+    assert ("/app/main.py" in told) == ("/app/main.py" in expected)
+
+
 @pytest.mark.parametrize(("decorator", "told"), [("validate", True), ("create", False)])
 def test_q_manifests_tell_which_server_their_webhooks_need(
     decorator: str, told: bool, tmp_path: pathlib.Path, crd_path: pathlib.Path

@@ -62,7 +62,12 @@ FORMS = ("plain", "kustomize", "helm")
     metavar="NAME",
     help="All pods work, each as a shard of this ControllerRing of kubernetes-controller-sharding.",
 )
-@click.option("--arg", "args", multiple=True, help="A file or module of the image (repeatable).")
+@click.option(
+    "--arg",
+    "args",
+    multiple=True,
+    help="A file of the image instead of /app/main.py, or another option (repeatable).",
+)
 @click.option("-m", "--module", "modules", multiple=True, help="Import a module (repeatable).")
 @click.option(
     "-f",
@@ -174,11 +179,17 @@ def make_values(
     if not repository or "/" in tag:
         repository, tag = image, "latest"
     values = {"image": {"repository": repository, "tag": tag}, **permissions}
-    chosen: dict[str, Any] = {"namespaces": [*namespaces], "args": [*args]}
+    chosen: dict[str, Any] = {"namespaces": [*namespaces], "args": _complete(args)}
     chosen |= {"namespaceSelector": namespace_selector, "shards": shards, "ring": ring}
     values |= {key: value for key, value in chosen.items() if value}
     numbers = {"replicas": replicas, "processes": processes}
     return values | {key: number for key, number in numbers.items() if number != 1}
+
+
+def _complete(args: Collection[str]) -> list[str]:
+    """The arguments, with the usual file if there are only options, and none of a module."""
+    is_named = any(arg.startswith(("-m", "--module")) or not arg.startswith("-") for arg in args)
+    return [*args] if is_named or not args else [*args, "/app/main.py"]
 
 
 def make_files(form: str, deployment: Deployment) -> dict[str, str]:

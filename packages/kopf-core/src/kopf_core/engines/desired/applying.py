@@ -45,6 +45,9 @@ UNTOLD = ("metadata", "managedFields")
 KIND_LEAVING = "custom resource definition is terminating"
 """The words of the server about kinds that are going to vanish: there is no other sign of that."""
 
+MAX_NAMED = 3
+"""How many changed fields of a child the log names."""
+
 REPEATS_LIMIT = 100
 """How many times one object can be wanted in one pass: more than that looks endless."""
 
@@ -166,17 +169,23 @@ class Applier:
             stored = await self._send_for_sure(wish)
             wish.source.put(stored)
         self._check_fight(identity, child, live, ".".join(drift or ()))  # only if it has changed
-        field = self._find_cause(child, live, drift) if live is not None and drift else ()
-        self.logger.info(f"Applied {show(stored)}" + (f": {'.'.join(field)}." if field else "."))
+        causes = self._name_causes(child, live, ignored) if live is not None and drift else ""
+        self.logger.info(f"Applied {show(stored)}" + (f": {causes}." if causes else "."))
         self._check_kept(identity, child, stored)
         return stored
 
-    def _find_cause(self, child: Mapping[str, Any], live: RawBody, drift: FieldPath) -> FieldPath:
-        """Find the reason to apply, for people: they need to know why the digest has changed."""
-        digest = self.badges.digest_path
-        if drift != digest:
-            return drift
-        return find_drift(child, live, manager=self.api.manager, ignored={digest}) or ()
+    def _name_causes(
+        self, child: Mapping[str, Any], live: RawBody, ignored: Collection[FieldPath]
+    ) -> str:
+        """Name the fields to apply, for people: the digest changes with any of them."""
+        found: list[str] = []
+        seen = {*ignored, self.badges.digest_path}
+        while field := find_drift(child, live, manager=self.api.manager, ignored=seen):
+            if len(found) == MAX_NAMED:
+                return f"{', '.join(found)}, and others"
+            found.append(".".join(field))
+            seen.add(field)
+        return ", ".join(found)
 
     def is_unblocked(self) -> bool:
         """Whether an awaited object has already changed while the pass was going on."""

@@ -223,6 +223,16 @@ class DesiredStates:
             return 0.0
         return known.get_rest(self._clock.monotonic())
 
+    def is_at_rest(self, key: ObjectKey) -> bool:
+        """Whether the latest passes of the object left nothing to retry, so it has only planned
+        passes.
+        """
+        known = self._objects.get(key)
+        return known is not None and not any(
+            plan.is_hampered or "retry" in plan.due or not plan.is_settled
+            for plan in known.plans.values()
+        )
+
     def is_looping(self, key: ObjectKey) -> bool:
         """Whether the latest pass has changed the object, so that it can be a loop."""
         known = self._objects.get(key)

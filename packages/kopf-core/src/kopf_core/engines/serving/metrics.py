@@ -111,7 +111,7 @@ PULLED = (
            "The number of attempts of handlers that have taken more than a minute so far.",
            _one(lambda snapshot: snapshot.long_attempts)),
     Metric("kopf_retries_pending", "gauge", (),
-           "The number of objects that wait: for a retry, a delay, or the end of a daemon.",
+           "The number of objects that wait for a retry, a delay, or the end of a daemon.",
            _one(lambda snapshot: snapshot.pending_retries)),
     Metric("kopf_paused_objects", "gauge", (), "The number of objects that people have paused.",
            _one(lambda snapshot: snapshot.paused_objects)),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kopf_cogs.helpers.versions import get_version
 from kopf_cogs.structs.bodies import Body
+from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.context import Invocation
 from kopf_core.actions.ongoing import Ages
@@ -128,6 +129,7 @@ class OperatorStatus:
             (_name(key.resource), item)
             for key, intake in intakes.items()
             for item in _select_retried(intake.queue)
+            if not self._is_planned(item.key)
         ]
         background = handling.background
         return Snapshot(
@@ -182,6 +184,14 @@ class OperatorStatus:
                 lists=informer.traffic.lists,
                 events=informer.traffic.events,
             )
+
+    def _is_planned(self, key: ObjectKey) -> bool:
+        """Whether the object waits only for a planned pass of its reconcilers."""
+        known = self._essentials.memories.get(key)
+        is_handled = known is None or not (known.cycle.was_stored and known.cycle.has_progress)
+        return is_handled and any(
+            desired.is_at_rest(key) for _, desired in self._handling.orchestrator.desired
+        )
 
     def _snap_retries(self, items: Iterable[tuple[str, WorkItem]]) -> Iterator[RetrySnapshot]:
         now = self._clock.now()
