@@ -45,7 +45,7 @@ def _list_statements(node: ast.AST) -> list[ast.stmt]:
 
 
 def _find_comments(source: str) -> Iterator[tuple[int, str]]:
-    """The comments, with those of adjacent lines as one text."""
+    """Find the comments, and join the comments on adjacent lines."""
     block: list[str] = []
     first = last = 0
     for token in tokenize.generate_tokens(io.StringIO(source).readline):

@@ -173,11 +173,10 @@ async def test_log1_all_logins_know_the_namespace_of_the_context(
     assert (await login(settings.for_cluster("east"))).default_namespace == "easterly"
 
 
-@pytest.mark.parametrize("name", ["via_client", "via_async_client"])
+@pytest.mark.parametrize("login", [via_client, via_async_client])
 async def test_log1_clients_know_the_namespace_of_the_pod(
-    kubeconfig, settings, outside, monkeypatch, name
+    kubeconfig, settings, outside, monkeypatch, login
 ):
-    login = globals()[name]
     pytest.importorskip(LIBRARIES[login])
     kubeconfig({"token": "tok"})
     monkeypatch.setattr(incluster, "_FOLDER", outside)

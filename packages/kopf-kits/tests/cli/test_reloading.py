@@ -199,6 +199,7 @@ def test_environments_and_caches_are_not_sources(tmp_path: Path) -> None:
 def test_run1_locks_of_editors_are_not_sources(tmp_path: Path) -> None:
     """Emacs locks a changed file by a symbolic link to nothing."""
     (tmp_path / ".#handlers.py").symlink_to("user@host.1:2")
+    (tmp_path / "endless.py").symlink_to("endless.py")
     (tmp_path / "handlers.py").write_text("")
     assert list(scan([str(tmp_path)])) == [str(tmp_path / "handlers.py")]
 

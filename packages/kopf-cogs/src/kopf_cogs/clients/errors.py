@@ -4,7 +4,7 @@
      ├── APIConnectionError         no reply: network, TLS, timeouts; see ``__cause__``
      ├── APIResponseError           a successful reply that cannot be understood: cut, not JSON
      │    ├── APITooDeepError       the reply is JSON, but it is nested too deep to be held
-     │    └── APIPatchReplyError    the same for a patch, which the server has done nevertheless
+     │    └── APIPatchReplyError    such a reply to a patch, which the server has done nevertheless
      └── APIStatusError             a reply with an error status, or an ERROR event of a watch
           ├── APIRedirectError      3xx: not followed, as credentials must stay with the server
           ├── APIClientError        4xx

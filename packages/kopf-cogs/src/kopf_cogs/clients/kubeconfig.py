@@ -140,10 +140,8 @@ def find_target(context: str | None = None) -> Target | None:
 
     Raises :class:`LoginError` if the files cannot be used for any reason.
     """
-    config, paths = kubefiles.KubeFiles(), find_files()
-    for path in paths:
-        config.add(path)
-    if not paths:
+    config = _read_files()
+    if config is None:
         return None
     chosen = config.get_context(context)
     return Target(chosen.name, _get_server(config.get_cluster(chosen), config.get_user(chosen)))

@@ -1,4 +1,4 @@
-"""Hints at what is missing in the roles, made of the refusals by RBAC, and of its reviews."""
+"""Hints: the rules that the roles lack, found by the refusals and the reviews of RBAC."""
 
 import asyncio
 import re

@@ -46,7 +46,7 @@ def scan(roots: Iterable[str]) -> Stamps:
             break
         for entry in _list_folder(queue.popleft()):
             if entry.name.endswith(".py"):
-                with contextlib.suppress(FileNotFoundError):  # the lock of an editor, or removed
+                with contextlib.suppress(OSError):  # a link to nothing, or a removed file
                     stat = entry.stat()
                     stamps[entry.path] = stat.st_mtime_ns, stat.st_size
             elif entry.is_dir(follow_symlinks=False) and _is_of_sources(entry):

@@ -39,6 +39,7 @@ from kopf_core.reactor.streams.work import Position, WorkItem
 
 if TYPE_CHECKING:
     from kopf_core.engines.admission import AdmissionEngine
+    from kopf_core.engines.desired.desired_states import DesiredStates
 
 CACHE_TIME = 1.0
 """How long (in seconds) a snapshot is reused, however many requests come."""
@@ -125,11 +126,12 @@ class OperatorStatus:
         self._ages.look(now)
         long_attempts = self._ages.find_older(LONG, now)
         intakes = handling.orchestrator.intakes
+        plans = [desired for _, desired in handling.orchestrator.desired]
         retried = [
             (_name(key.resource), item)
             for key, intake in intakes.items()
             for item in _select_retried(intake.queue)
-            if not self._is_planned(item.key)
+            if not self._is_planned(item.key, plans)
         ]
         background = handling.background
         return Snapshot(
@@ -185,13 +187,13 @@ class OperatorStatus:
                 events=informer.traffic.events,
             )
 
-    def _is_planned(self, key: ObjectKey) -> bool:
+    def _is_planned(self, key: ObjectKey, plans: "Collection[DesiredStates]") -> bool:
         """Whether the object waits only for a planned pass of its reconcilers."""
-        known = self._essentials.memories.get(key)
-        is_handled = known is None or not (known.cycle.was_stored and known.cycle.has_progress)
-        return is_handled and any(
-            desired.is_at_rest(key) for _, desired in self._handling.orchestrator.desired
-        )
+        if not any(desired.is_at_rest(key) for desired in plans):
+            return False
+        memory = self._essentials.memories.get(key)
+        is_amid_cycle = memory and memory.cycle.was_stored and memory.cycle.has_progress
+        return not is_amid_cycle
 
     def _snap_retries(self, items: Iterable[tuple[str, WorkItem]]) -> Iterator[RetrySnapshot]:
         now = self._clock.now()
