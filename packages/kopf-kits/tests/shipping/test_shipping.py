@@ -361,6 +361,31 @@ def test_man1_options_alone_keep_the_usual_file(
     assert ("/app/main.py" in told) == ("/app/main.py" in expected)
 
 
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"webhooks": {"enabled": True}},
+        {"clusters": {"secret": "NAME", "contexts": ["c"], "kubeconfigNamespaces": ["NAMESPACE"]}},
+    ],
+    ids=["webhooks", "clusters"],
+)
+@pytest.mark.parametrize(
+    ("name", "namespace"), [("yes", "123"), ("1e3", "null"), ("01", "2026-11")]
+)
+def test_man2_names_remain_strings_even_if_they_look_otherwise(
+    name: str, namespace: str, extra: dict[str, Any]
+) -> None:
+    values = {"replicas": 3, "source": "x", "namespaces": ["NAMESPACE"], **extra}
+    values |= {"monitor": {"enabled": True}, "networkPolicy": {"enabled": True}}
+
+    def use(text: str) -> Any:
+        return json.loads(text.replace("NAMESPACE", namespace).replace("NAME", name))
+
+    usual = render_chart(values, name="NAME", namespace="NAMESPACE", chart="NAME")
+    bodies = render_chart(use(json.dumps(values)), name=name, namespace=namespace, chart=name)
+    assert bodies == use(json.dumps(usual))
+
+
 @pytest.mark.parametrize(("decorator", "told"), [("validate", True), ("create", False)])
 def test_q_manifests_tell_which_server_their_webhooks_need(
     decorator: str, told: bool, tmp_path: pathlib.Path, crd_path: pathlib.Path

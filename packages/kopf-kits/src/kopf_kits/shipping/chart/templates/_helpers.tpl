@@ -1,7 +1,7 @@
 {{/* By what the pods are selected: it never changes. */}}
 {{- define "operator.selector" -}}
-app.kubernetes.io/name: {{ .Chart.Name }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ .Chart.Name | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "operator.labels" -}}
