@@ -1,6 +1,7 @@
 """Backups that are restored while the operator runs: the objects are as they were long ago."""
 
 import asyncio
+import bisect
 import copy
 import json
 from collections.abc import Callable
@@ -18,7 +19,7 @@ RAISED = 10_000
 
 
 class Backups:
-    """Makes and restores backups of the only object, as with etcd: versions go on from higher."""
+    """Makes and restores backups of objects, as with etcd: versions go on from higher."""
 
     def __init__(self, cluster: Any, operator: Any) -> None:
         self._cluster = cluster
@@ -27,11 +28,13 @@ class Backups:
 
     async def make(self, check: Callable[[Any], object]) -> Any:
         """What is stored as soon as it is so and the operator has nothing to do."""
-        await until(lambda: check(self.get().obj) and self._is_idle())
+        await until(lambda: check(self.get().obj) and self.is_idle())
         return self.get()
 
     async def restore(self, backup: Any, *, touched: bool) -> None:
         """If touched, somebody has changed the object since then: its version is high, too."""
+        if backup.key not in self._store.objects:
+            bisect.insort(self._store._keys, backup.key)
         self._store.objects[backup.key] = backup
         self._cluster.sandbox.cluster.versions.current += RAISED
         self._cluster.sandbox.compact()
@@ -41,13 +44,22 @@ class Backups:
             )
         self._cluster.sandbox.cut_watches()
 
-    def get(self) -> Any:
-        [stored] = self._store.select(None)
+    def get(self, name: str = "one") -> Any:
+        [stored] = [one for one in self._store.select(None) if one.obj["metadata"]["name"] == name]
         return stored
 
-    def _is_idle(self) -> bool:
-        queues = [one.queue for one in self._operator.handling.orchestrator.intakes.values()]
-        return bool(queues) and all(not len(queue) for queue in queues)
+    def list_events(self, name: str) -> list[str | None]:
+        """The types of the events which wait for the turn of the object."""
+        items = [item for queue in self._queues for item in queue.items]
+        waiting = [event for item in items for event in item.events]
+        return [one["type"] for one in waiting if one["object"]["metadata"]["name"] == name]
+
+    def is_idle(self) -> bool:
+        return bool(self._queues) and all(not len(queue) for queue in self._queues)
+
+    @property
+    def _queues(self) -> list[Any]:
+        return [one.queue for one in self._operator.handling.orchestrator.intakes.values()]
 
 
 def finalizers(obj: Any) -> list[str]:
@@ -236,3 +248,35 @@ async def test_sim22_changes_amid_a_cycle_are_handled_also_if_a_backup_brings_th
         await journal.until(lambda calls: calls.count(change) == 2)
         await backups.make(lambda obj: "seen-states" not in str(obj))
     assert len(amid) == 2
+
+
+@pytest.mark.parametrize("is_deleted_again", [False, True])
+async def test_sim29_objects_deleted_and_restored_before_their_first_turn_are_handled(
+    cluster, operate, registry, journal, settings, is_deleted_again
+):
+    """The deletion and the older state come to one turn: only the API knows which one is true."""
+    settings.queueing.worker_limit = 1
+    released = asyncio.Event()
+
+    @on.create("kopfexamples", registry=registry)
+    async def fn(name: str, **_: Any) -> None:
+        journal(name)
+        if name == "one":
+            await released.wait()
+
+    async with operate() as operator:
+        backups = Backups(cluster, operator)
+        await cluster.create("one")
+        await journal.until(lambda calls: "one" in calls)
+        await cluster.create("two")
+        backup = backups.get("two")
+        await cluster.delete("two")
+        await until(lambda: backups.list_events("two") == ["DELETED"])
+        await backups.restore(backup, touched=False)
+        await until(lambda: backups.list_events("two") == ["DELETED", None])
+        if is_deleted_again:
+            cluster.sandbox.faults.hold(path="*/kopfexamples")
+            await cluster.delete("two")
+        released.set()
+        await until(backups.is_idle)
+    assert journal == (["one"] if is_deleted_again else ["one", "two"])

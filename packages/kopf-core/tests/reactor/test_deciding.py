@@ -206,7 +206,8 @@ def test_l_objects_only_looked_at_are_left_as_they_are(case, registry):
     ("type", "stage", "is_contradicted", "expected"),
     [
         ("DELETED", Stage.NEW, False, "the object is deleted"),
-        ("DELETED", Stage.ABSENT, True, "the object is deleted"),
+        ("DELETED", Stage.ABSENT, False, "the object is deleted"),
+        ("DELETED", Stage.NEW, True, "the absence is contradicted"),
         ("MODIFIED", Stage.ABSENT, True, "the absence is contradicted"),
         ("MODIFIED", Stage.ABSENT, False, "the object is absent"),
     ],

@@ -799,6 +799,29 @@ async def test_sim27_turns_after_a_cancelled_turn_are_not_cancelled(clock):
     await queue.close(1)
 
 
+async def test_sim30_turns_are_cancelled_in_the_order_of_their_begins(clock):
+    """Not in the order of addresses in memory: that is another one in each process."""
+    keys, ended = [str(number) for number in range(30)], []
+
+    async def process(item):
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(item.key)
+        return DONE
+
+    queue = WorkQueue(process, clock=clock)
+    queue.reach(Gate.OPEN)
+    for key in keys:
+        queue.put(key, event(1))
+    await settle()
+    queue.reach(Gate.PAUSED)
+    queue.cancel()
+    await settle()
+    assert ended == keys
+    await queue.close(1)
+
+
 @pytest.mark.parametrize("gate", [Gate.PAUSED, Gate.CLOSED])
 async def test_tasks_cancelled_before_they_have_started_leave_nothing_behind(make_queue, gate):
     queue = make_queue()

@@ -167,6 +167,11 @@ def _is_doubtful(turn: Turn, _: Rules) -> bool:
     )
 
 
+def _is_back(turn: Turn, _: Rules) -> bool:
+    is_absent = turn.item.type == "DELETED" or turn.memory.cycle.stage is Stage.ABSENT
+    return is_absent and turn.item.is_contradicted
+
+
 def _is_undeleted(turn: Turn) -> bool:
     is_left = turn.memory.cycle.stage in (Stage.RELEASED, Stage.FREED)
     return is_left and not is_deletion_ongoing(turn.body)
@@ -280,6 +285,12 @@ ROWS = (
         "the object comes with its next event",
     ),
     Row(
+        "the absence is contradicted",
+        _is_back,
+        Act.LOOK,
+        "the object was deleted, or the API did not know it; but the stream goes on with it",
+    ),
+    Row(
         "the object is deleted",
         lambda turn, _: turn.item.type == "DELETED",
         Act.FORGET,
@@ -290,12 +301,6 @@ ROWS = (
         lambda turn, _: turn.memory.owed.marks is not None,
         Act.SEND_OWED,
         "the results of handlers go first, so that no handler runs again for them",
-    ),
-    Row(
-        "the absence is contradicted",
-        lambda turn, _: turn.memory.cycle.stage is Stage.ABSENT and turn.item.is_contradicted,
-        Act.LOOK,
-        "the API did not know the object, but the stream goes on with it",
     ),
     Row(
         "the object is absent",

@@ -89,7 +89,7 @@ class WorkQueue:
         self._items: dict[ObjectKey, WorkItem] = {}
         self._line = Line(self._clock)
         self.backlog = Backlog()
-        self._working: set[WorkItem] = set()
+        self._working: dict[WorkItem, None] = {}  # in the order of their begins
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -235,7 +235,8 @@ class WorkQueue:
 
     def cancel(self, items: Collection[WorkItem] | None = None) -> Collection[asyncio.Task[None]]:
         """Cancel the current turns, of all objects or of these; return their tasks."""
-        working = self._working if items is None else self._working.intersection(items)
+        chosen = self._working if items is None else {*items}
+        working = (item for item in self._working if item in chosen)
         tasks = {item.task: item for item in working if item.task is not None}
         for task, item in tasks.items():
             item.interrupt(self._clock.monotonic())
@@ -325,7 +326,7 @@ class WorkQueue:
             item.position = Position.WORKING
             if not self._working:
                 self._idle.clear()
-            self._working.add(item)
+            self._working[item] = None
             item.task = asyncio.create_task(self._work(item))
 
     def _retry(self, item: WorkItem) -> None:
@@ -378,7 +379,7 @@ class WorkQueue:
     def _release(self, item: WorkItem) -> None:
         """Give the place back, and decide what the object waits for."""
         item.task = item.last_moment = None
-        self._working.discard(item)
+        self._working.pop(item, None)
         if not self._working:
             self._idle.set()
         self._occupancy.leave(item.key)
