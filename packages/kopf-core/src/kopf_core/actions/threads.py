@@ -26,7 +26,7 @@ class Door:
 
     def __init__(self, *guards: Callable[[], bool]) -> None:
         self._guards = guards
-        self._futures: set[Future[Any]] = set()
+        self._futures: dict[Future[Any], None] = {}  # in the order of their submission
         self.is_shut = False
 
     @property
@@ -61,14 +61,14 @@ class Door:
 
 
 class _Watched(Executor):
-    def __init__(self, executor: Executor, futures: set[Future[Any]]) -> None:
+    def __init__(self, executor: Executor, futures: dict[Future[Any], None]) -> None:
         self._executor = executor
         self._futures = futures
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         future = self._executor.submit(fn, *args, **kwargs)
-        self._futures.add(future)
-        future.add_done_callback(self._futures.discard)
+        self._futures[future] = None
+        future.add_done_callback(self._futures.pop)
         return future
 
 

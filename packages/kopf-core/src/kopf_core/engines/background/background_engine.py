@@ -228,7 +228,7 @@ class BackgroundEngine:
         cancelled without the time that they have declared for stopping.
         """
         if reason is DaemonStoppingReason.OPERATOR_PAUSING and self._stopping_reason is None:
-            for background in set(self._spawned.values()):
+            for background in dict.fromkeys(self._spawned.values()):
                 if not background.is_deleted:
                     self._suspended[background.key] = background.resource, background.body
         is_news = reason is not self._stopping_reason

@@ -111,7 +111,7 @@ class Happenings:
         for stream, informer in self._pool.informers.items():
             if stream.resource == resource:
                 for (namespace, name), key in informer.names:
-                    for place in {namespace, None}:
+                    for place in dict.fromkeys((namespace, None)):
                         for happening in by_names.get((place, name or ""), ()):
                             yield happening, key
 

@@ -185,7 +185,7 @@ class Orchestrator:
         found = [  # several, if several versions of its kind are handled
             intake
             for served in ([resource] if resource is not None else self._served)
-            for space in {namespace, None}
+            for space in dict.fromkeys((namespace, None))
             if (intake := self._find_intake(served, space)) is not None
         ]
         if any(key in intake.queue for intake in found):
