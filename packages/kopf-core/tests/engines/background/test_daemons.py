@@ -982,3 +982,19 @@ async def test_l_objects_are_forgotten_as_after_a_restart_but_not_those_in_work(
     assert not yard.engine.get_finished(finished)
     yard.engine.forget(working)
     assert not yard.engine.is_running(working)
+
+
+async def test_sim31_daemons_start_after_a_pause_in_the_order_of_their_first_starts(yard):
+    """Not in the order of addresses in memory: that is another one in each process."""
+
+    @yard.daemon()
+    async def fn(stopped, **_):
+        await stopped.wait()
+
+    uids = [f"uid{number}" for number in range(30)]
+    for uid in uids:
+        yard.see(uid)
+    await asyncio.sleep(0)
+    yard.engine.reach(PAUSING)
+    suspended = [str(body.metadata.uid) for _, body in yard.engine.take_suspended().values()]
+    assert suspended == uids
