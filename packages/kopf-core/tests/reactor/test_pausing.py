@@ -271,7 +271,7 @@ async def test_k6_resuming_right_after_pausing_is_no_pause(
 
 @pytest.mark.parametrize("is_handled_by_others", [False, True])
 async def test_k14_results_of_threads_are_kept_in_pauses_and_judged_after_them(
-    cluster, operate, registry, settings, journal, is_handled_by_others
+    cluster, operate, registry, settings, journal, caplog, is_handled_by_others
 ):
     """The thread lasts for longer than it may; meanwhile, others can handle the object, or not."""
     settings.queueing.exit_timeout = 0.001
@@ -313,6 +313,7 @@ async def test_k14_results_of_threads_are_kept_in_pauses_and_judged_after_them(
     kept = {"field": "value", "fn": "result"}
     assert status == (None if is_handled_by_others else kept)
     assert journal == ["fn", "updated"]
+    assert sum("outcomes of the handlers are not stored yet" in one for one in caplog.messages) == 1
 
 
 async def test_sim11_objects_are_released_after_the_pause_in_which_their_daemons_have_ended(

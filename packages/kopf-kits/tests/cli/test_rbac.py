@@ -518,3 +518,13 @@ def test_n_start_names_the_right_that_is_missing_to_compare(start, strict, tmp_p
     path.write_text(path.read_text().replace("size: int = 1", "size: int = 2"))
     assert "resources: [boxes], verbs: [list]}." in start(("boxes.example.com", "list"))
     assert "default is changed from 1 to 2" in start()
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"), [("roles.rbac.authorization.k8s.io", True), ("secrets.v1", False)]
+)
+def test_man3_owned_roles_need_the_rights_that_they_grant(call, kind, told):
+    code = f'@kopf.reconcile("kopfexamples.kopf.dev", owns=["{kind}"])\ndef fn(**_): ...\n'
+    result = call(code, "-A")
+    assert result.exit_code == 0
+    assert ("lets an operator grant only the rights which it has itself" in result.output) is told

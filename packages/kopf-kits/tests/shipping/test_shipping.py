@@ -12,6 +12,7 @@ import click.testing
 import pytest
 import yaml
 
+from kopf_cogs.clients.rights import Right, is_permitted
 from kopf_cogs.structs.resources import Resource
 from kopf_core.intents import decorators as on
 from kopf_core.intents.registries import (
@@ -22,6 +23,7 @@ from kopf_core.intents.registries import (
 from kopf_core.reactor.life.essentials import OperatorOptions
 from kopf_kits.cli.controls import CLIControls
 from kopf_kits.cli.groups import main
+from kopf_kits.roles.usage import Usage
 from kopf_kits.shipping.choosing import make_permissions
 from kopf_kits.shipping.expressions import RenderingError
 from kopf_kits.shipping.rendering import Templates, render_chart
@@ -386,6 +388,43 @@ def test_man2_names_remain_strings_even_if_they_look_otherwise(
     assert bodies == use(json.dumps(usual))
 
 
+MODEL = """
+import dataclasses, kopf
+@kopf.resource("kopfexamples.kopf.dev/v1", kind="KopfExample")
+@dataclasses.dataclass
+class KopfExample: ...
+@kopf.on.create(KopfExample)
+def fn(**_): ...
+"""
+
+
+@pytest.mark.parametrize("is_applied", [True, False])
+def test_man3_manifests_have_the_rights_to_apply_definitions(
+    is_applied: bool, tmp_path: pathlib.Path
+) -> None:
+    code = tmp_path / "handlers.py"
+    code.write_text(MODEL)
+    command = ["manifests", "--name=web", "--image=example.com/web:1.0", str(code)]
+    text = run(*command, *(["--arg=--apply-crds"] if is_applied else []))
+    rules = [one for body in yaml.safe_load_all(text) for one in body.get("rules") or ()]
+    right = Right("apiextensions.k8s.io", "customresourcedefinitions", "patch")
+    assert any(is_permitted(rule, right) for rule in rules) is is_applied
+
+
+def test_man3_manifests_have_the_rights_that_handlers_used(
+    tmp_path: pathlib.Path, crd_path: pathlib.Path
+) -> None:
+    code, used = tmp_path / "handlers.py", tmp_path / "used.json"
+    code.write_text("import kopf\n@kopf.on.create('kopfexamples')\ndef fn(**_): ...\n")
+    usage = Usage()
+    usage.note("POST", "/api/v1/namespaces/default/pods", "application/json", "fn")
+    usage.save(used)
+    command = ["manifests", "--name=web", "--image=example.com/web:1.0", f"--file={crd_path}"]
+    text = run(*command, f"--used={used}", str(code))
+    rules = [one for body in yaml.safe_load_all(text) for one in body.get("rules") or ()]
+    assert any(is_permitted(rule, Right("", "pods", "create")) for rule in rules)
+
+
 @pytest.mark.parametrize(("decorator", "told"), [("validate", True), ("create", False)])
 def test_q_manifests_tell_which_server_their_webhooks_need(
     decorator: str, told: bool, tmp_path: pathlib.Path, crd_path: pathlib.Path
@@ -396,7 +435,9 @@ def test_q_manifests_tell_which_server_their_webhooks_need(
     controls = CLIControls(registry=OperatorRegistry())
     result = click.testing.CliRunner().invoke(main, [*command, str(code)], obj=controls)
     assert result.exit_code == 0, result.output
-    line = 'The webhooks need kopf.WebhookServiceServer("web") in the pod.'
+    line = (
+        'The webhooks need kopf.WebhookServiceServer("web") in the pod: set it if you have not yet.'
+    )
     assert (line in result.stderr.splitlines()) is told
     assert line not in result.stdout
 

@@ -14,6 +14,7 @@ from kopf_kits.cli.interrupts import exiting_when_interrupted
 
 if TYPE_CHECKING:
     from kopf_core.reactor.life.essentials import OperatorOptions
+    from kopf_kits.shipping.choosing import NamespacedRight
     from kopf_kits.shipping.writing import Deployment
 
 FORMS = ("plain", "kustomize", "helm")
@@ -78,6 +79,14 @@ FORMS = ("plain", "kustomize", "helm")
     metavar="PATH",
     help="A manifest with definitions to deploy (repeatable).",
 )
+@click.option(
+    "--used",
+    "used",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path),
+    metavar="PATH",
+    help="A file with the rights that handlers used in tests (repeatable).",
+)
 @click.argument("paths", nargs=-1)
 @click.make_pass_decorator(CLIControls, ensure=True)
 def manifests(
@@ -89,14 +98,15 @@ def manifests(
     home: str,
     namespaces: Collection[str],
     files: Collection[pathlib.Path],
+    used: Collection[pathlib.Path],
     paths: Collection[str],
     modules: Collection[str],
     **options: Any,
 ) -> None:
     """Write how to deploy the operator with the handlers from the files and modules.
 
-    The operator gets the rights for the kinds that its handlers serve, own, index, or relate to.
-    The definitions of its models are written, too.
+    The operator gets the rights for the kinds that its handlers serve, own, index, or relate to,
+    and for --arg=--apply-crds. The definitions of its models are written, too.
     """
     if folder is None and form != "plain":
         raise click.UsageError("Use --directory: there are several files.")
@@ -105,6 +115,8 @@ def manifests(
     from kopf_cogs.structs.namespaces import select_specific_namespaces
     from kopf_kits.cli.declarations import load_operator
     from kopf_kits.definitions.known import gather_definitions
+    from kopf_kits.roles.demands import list_applied, list_used
+    from kopf_kits.roles.usage import merge_usages
     from kopf_kits.shipping.writing import Deployment
 
     for pattern in {*namespaces} - select_specific_namespaces(namespaces):
@@ -112,8 +124,11 @@ def manifests(
     ring = options["ring"]
     declared = load_operator(controls, paths, modules, namespaces=namespaces, ring=ring)
     definitions = gather_definitions(files, declared.models)
+    applied = declared.models if "--apply-crds" in options["args"] else ()
+    demands = [*list_used(merge_usages(used)), *list_applied(applied)]
+    more = [(demand.right, demand.namespaced) for demand in demands]
     with exiting_when_interrupted():
-        permissions = asyncio.run(_find_permissions(declared.operator, definitions))
+        permissions = asyncio.run(_find_permissions(declared.operator, definitions, more))
     if places := sorted({source.namespace or "" for source in declared.kubeconfigs}):
         permissions["clusters"] = {"kubeconfigNamespaces": places}
     values = make_values(permissions, namespaces=namespaces, **options)
@@ -126,7 +141,7 @@ def _write(form: str, folder: pathlib.Path | None, deployment: Deployment) -> No
 
     if "webhooks" in deployment.values:
         server = f'kopf.WebhookServiceServer("{deployment.name}")'
-        click.echo(f"The webhooks need {server} in the pod.", err=True)
+        click.echo(f"The webhooks need {server} in the pod: set it if you have not yet.", err=True)
     if folder is None:
         click.echo(write_plain(deployment), nl=False)
         return
@@ -150,7 +165,9 @@ def _check_sharing(options: Mapping[str, Any]) -> None:
 
 
 async def _find_permissions(
-    operator: OperatorOptions, definitions: Collection[Mapping[str, Any]]
+    operator: OperatorOptions,
+    definitions: Collection[Mapping[str, Any]],
+    more: Collection[NamespacedRight],
 ) -> dict[str, Any]:
     from kopf_kits.definitions.known import list_kinds
     from kopf_kits.roles.kinds import choose_kinds
@@ -159,7 +176,7 @@ async def _find_permissions(
     kinds = choose_kinds(await list_kinds(definitions), operator)
     for remark in kinds.remarks:
         click.echo(f"Warning: {remark}", err=True)
-    return choosing.make_permissions(operator, kinds.resources)
+    return choosing.make_permissions(operator, kinds.resources, more)
 
 
 def make_values(

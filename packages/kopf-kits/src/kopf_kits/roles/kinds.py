@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from kopf_cogs.structs.resources import CLUSTER_PEERINGS, NAMESPACED_PEERINGS, Resource
@@ -12,11 +12,17 @@ from kopf_core.engines.peering.peering_objects import GROUPS as PEERING_GROUPS
 from kopf_core.intents.registries import OperatorRegistry
 from kopf_core.reactor.life.essentials import OperatorOptions
 
+RBAC = "rbac.authorization.k8s.io"
 VERBS = frozenset({"list", "watch", "get", "patch", "create", "update", "delete"})
 
 PRESUMED = (
     "Kopf cannot tell whether these are in namespaces, and have the subresource status, so it "
     "presumes both: {}. Name their definitions by -f, or ask the cluster by --context."
+)
+
+GRANTED = (
+    "Kubernetes lets an operator grant only the rights which it has itself. So for {}, add the "
+    "granted rights to its own role, or the verbs 'escalate' for roles and 'bind' for bindings."
 )
 
 
@@ -32,12 +38,15 @@ class KnownKinds:
 
     resources: Collection[Resource]
     presumed: Collection[Resource]
+    granting: Collection[Resource] = ()
+    """The kinds among them which reconcilers own, and by which rights are granted."""
 
     @property
     def remarks(self) -> Collection[str]:
-        """The remarks for people on the presumed properties."""
-        unsure = sorted(kind.name for kind in self.presumed if kind.plural != "*")
-        return [PRESUMED.format(", ".join(unsure))] if unsure else []
+        """The remarks for people: on the presumed properties, and on the granted rights."""
+        unsure = [kind for kind in self.presumed if kind.plural != "*"]
+        told = {PRESUMED: unsure, GRANTED: self.granting}
+        return [text.format(_list_names(kinds)) for text, kinds in told.items() if kinds]
 
 
 def choose_kinds(
@@ -71,7 +80,15 @@ def choose_kinds(
                 problems.append(_explain(selector, options.registry))
     if problems:
         raise UnknownKindsError(" ".join(problems))
-    return KnownKinds(chosen | presumed, presumed)
+    owned = {selector for one in options.registry.reconcilers for selector in one.owns}
+    granting = {kind for one in owned for kind in one.resolve(chosen | presumed).resources}
+    return KnownKinds(
+        chosen | presumed, presumed, {kind for kind in granting if kind.group == RBAC}
+    )
+
+
+def _list_names(kinds: Iterable[Resource]) -> str:
+    return ", ".join(sorted(kind.name for kind in kinds))
 
 
 def _list_peerings(known: Collection[Resource], options: OperatorOptions) -> Iterator[Resource]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from kopf_cogs.clients.rights import Right, is_permitted, make_rules
 from kopf_cogs.structs.namespaces import NamespaceName, select_specific_namespaces
@@ -17,9 +17,16 @@ from .rendering import render_chart
 ANYWHERE = NamespaceName("default")
 """The stand-in for all namespaces: Kubernetes keeps events of cluster-scoped objects in it."""
 
+NamespacedRight: TypeAlias = tuple[Right, bool]
+"""A right, and whether it is in the namespaces of the operator, or for the whole cluster."""
 
-def make_permissions(operator: OperatorOptions, kinds: Collection[Resource]) -> dict[str, Any]:
+
+def make_permissions(
+    operator: OperatorOptions, kinds: Collection[Resource], more: Iterable[NamespacedRight] = ()
+) -> dict[str, Any]:
     """The values about rights: the rights that the operator needs beyond the rules of the chart.
+
+    With ``more`` rights, beside the rights for these kinds.
 
     The rights for kinds without namespaces are apart: roles of namespaces cannot permit these.
     """
@@ -27,6 +34,8 @@ def make_permissions(operator: OperatorOptions, kinds: Collection[Resource]) -> 
     needs = list_needs(operator, kinds, scopes)
     local = {right for place in scopes for right in needs.get(place, ())}
     wide = {right for place in needs.keys() - scopes for right in needs[place]}
+    for right, is_namespaced in more:
+        (local if is_namespaced else wide).add(right)
     bodies = render_chart({"namespaces": [ANYWHERE]}, name="any", namespace=ANYWHERE)
     permitted = {body["kind"]: body["rules"] for body in bodies if "rules" in body}
     cluster_rules = _make_rules(wide, permitted["ClusterRole"])

@@ -33,6 +33,11 @@ from kopf_core.reactor.streams.work import DONE, LAST_MOMENT, Requeue, TurnResul
 NOTHING_CHANGED_DELAY = 1.0
 """The least delay in seconds before the next attempt if a patch has not changed the object."""
 
+HELD = (
+    "The outcomes of the handlers are not stored yet: this operator is paused, or does not lead. "
+    "If another operator handles the object meanwhile, it calls the handlers again."
+)
+
 
 class Delivery:
     """Sends the changes of the objects of one resource, and recognises them in the stream."""
@@ -168,6 +173,7 @@ class Delivery:
         source: RawBody | Any = turn.item.latest
         if not self._door.is_open:  # e.g. the thread of a handler has ended in a pause
             turn.memory.owed = turn.memory.owed.held(source)
+            turn.logger.warning(HELD)
             self._door.check()
         turn.item.is_sending = True
         try:
