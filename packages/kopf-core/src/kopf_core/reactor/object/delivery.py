@@ -173,7 +173,8 @@ class Delivery:
         source: RawBody | Any = turn.item.latest
         if not self._door.is_open:  # e.g. the thread of a handler has ended in a pause
             turn.memory.owed = turn.memory.owed.held(source)
-            turn.logger.warning(HELD)
+            if turn.execution is not None:
+                turn.logger.warning(HELD)
             self._door.check()
         turn.item.is_sending = True
         try:
