@@ -95,6 +95,27 @@ def test_n_requests_of_handlers_are_collected(
     assert "Handler 'sync_fn' uses them." in result.stdout
 
 
+MODEL = """
+import dataclasses, kopf
+@kopf.resource("things.example.com/v1", kind="Thing")
+@dataclasses.dataclass
+class Thing: ...
+@kopf.on.create(Thing)
+def fn(**_): ...
+"""
+
+
+def test_man3_requests_of_applied_definitions_are_not_of_handlers(
+    kopf_sandbox: SandboxThread, kopf_usage: Usage, tmp_path: Path
+) -> None:
+    path = tmp_path / "handlers.py"
+    path.write_text(MODEL)
+    with KopfRunner(["run", "-A", "--standalone", "--apply-crds", str(path)], timeout=60) as runner:
+        kopf_sandbox.wait("crd", "things.example.com", condition="Established", timeout=60)
+    assert runner.exit_code == 0
+    assert kopf_usage.used == {}
+
+
 def test_n_files_of_usage_are_checked(tmp_path: Path) -> None:
     path = tmp_path / "used.json"
     path.write_text("[]")

@@ -76,11 +76,14 @@ def _give_up(sandbox: SandboxThread, runner: KopfRunner) -> None:
 def kopf_usage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Usage]:
     """The requests of handlers through ``kopf.api`` in the test. Check the roles against them.
 
+    The requests of ``kopf run --apply-crds`` are not among them: few deployments run so.
+
     If there is the variable ``KOPF_USED`` in the environment, it is the path of the file for
     ``kopf rbac --used``: everything is added there when the test ends.
     """
     from kopf_cogs.clients.session import Client
     from kopf_core.actions.context import invocation_var
+    from kopf_kits.cli.crds import APPLYING
     from kopf_kits.roles.usage import Usage
 
     usage = Usage()
@@ -88,7 +91,7 @@ def kopf_usage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Usage]:
 
     async def note(self: Client, method: str, url: str, **options: Any) -> Any:
         invocation = invocation_var.get(None)
-        if invocation is not None:
+        if invocation is not None and invocation.handler.id != APPLYING:
             usage.note(method, url, options.get("content_type", ""), str(invocation.handler))
         return await request(self, method, url, **options)
 

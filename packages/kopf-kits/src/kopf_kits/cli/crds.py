@@ -24,6 +24,9 @@ Obj = dict[str, Any]
 Found = Mapping[str, "list[Change] | None"]
 """The breaking changes of each definition; ``None`` if the definition is not known there."""
 
+APPLYING = "apply-crds"
+"""The id of the startup activity of ``kopf run --apply-crds``."""
+
 logger = logging.getLogger("kopf.cli")
 
 
@@ -160,7 +163,7 @@ def apply_at_start(modules: Iterable[ModuleType], *, force: bool) -> None:
         logger.warning("There are no models with @kopf.resource() to be defined by --apply-crds.")
         return
 
-    @startup(registry=registry, id="apply-crds")
+    @startup(registry=registry, id=APPLYING)
     async def apply(**_: Any) -> None:
         client = operator_var.get().client
         assert client is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import pathlib
 import urllib.parse
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -27,6 +28,17 @@ class LogFormatParamType(click.Choice):  # type: ignore[type-arg,unused-ignore]
         if isinstance(value, LogFormat):
             return value
         return LogFormat[str(super().convert(value, param, ctx)).upper()]
+
+
+used_option = click.option(
+    "--used",
+    "used",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path),
+    metavar="PATH",
+    help="A file with the rights that handlers used in tests (repeatable).",
+)
+"""The files of the fixture ``kopf_usage``, for the commands that write rights."""
 
 
 _LOGGING_OPTIONS = (

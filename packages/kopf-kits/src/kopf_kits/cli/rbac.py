@@ -15,6 +15,7 @@ from kopf_kits.cli.controls import CLIControls
 from kopf_kits.cli.declarations import Declarations, load_operator
 from kopf_kits.cli.duty.options import configure_output
 from kopf_kits.cli.interrupts import exiting_when_interrupted
+from kopf_kits.cli.options import used_option
 from kopf_kits.cli.targets import is_chosen, target_options
 
 if TYPE_CHECKING:
@@ -64,14 +65,7 @@ BACKOFFS = (0.5, 1.0)
     metavar="NAME[@NAMESPACE]",
     help="The service account that gets the roles; with --verify, the account to verify.",
 )
-@click.option(
-    "--used",
-    "used",
-    multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path),
-    metavar="PATH",
-    help="A file with the rights that handlers used in tests (repeatable).",
-)
+@used_option
 @click.option("--apply-crds", is_flag=True, help='Add the rights for "kopf run --apply-crds".')
 @click.option(
     "--verify", is_flag=True, help="Name the rules that the cluster lacks; write no roles."

@@ -11,6 +11,7 @@ import click
 
 from kopf_kits.cli.controls import CLIControls
 from kopf_kits.cli.interrupts import exiting_when_interrupted
+from kopf_kits.cli.options import used_option
 
 if TYPE_CHECKING:
     from kopf_core.reactor.life.essentials import OperatorOptions
@@ -79,14 +80,7 @@ FORMS = ("plain", "kustomize", "helm")
     metavar="PATH",
     help="A manifest with definitions to deploy (repeatable).",
 )
-@click.option(
-    "--used",
-    "used",
-    multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path),
-    metavar="PATH",
-    help="A file with the rights that handlers used in tests (repeatable).",
-)
+@used_option
 @click.argument("paths", nargs=-1)
 @click.make_pass_decorator(CLIControls, ensure=True)
 def manifests(
@@ -115,8 +109,6 @@ def manifests(
     from kopf_cogs.structs.namespaces import select_specific_namespaces
     from kopf_kits.cli.declarations import load_operator
     from kopf_kits.definitions.known import gather_definitions
-    from kopf_kits.roles.demands import list_applied, list_used
-    from kopf_kits.roles.usage import merge_usages
     from kopf_kits.shipping.writing import Deployment
 
     for pattern in {*namespaces} - select_specific_namespaces(namespaces):
@@ -124,9 +116,7 @@ def manifests(
     ring = options["ring"]
     declared = load_operator(controls, paths, modules, namespaces=namespaces, ring=ring)
     definitions = gather_definitions(files, declared.models)
-    applied = declared.models if "--apply-crds" in options["args"] else ()
-    demands = [*list_used(merge_usages(used)), *list_applied(applied)]
-    more = [(demand.right, demand.namespaced) for demand in demands]
+    more = _list_more_rights(used, declared.models if "--apply-crds" in options["args"] else ())
     with exiting_when_interrupted():
         permissions = asyncio.run(_find_permissions(declared.operator, definitions, more))
     if places := sorted({source.namespace or "" for source in declared.kubeconfigs}):
@@ -162,6 +152,17 @@ def _check_sharing(options: Mapping[str, Any]) -> None:
         raise click.UsageError(f"Use either --{one} or --{other}, not both.")
     if ring is not None and "@" in ring:
         raise click.UsageError("Use --ring with a name only: the Leases are where the pods are.")
+
+
+def _list_more_rights(
+    used: Collection[pathlib.Path], applied: Collection[type]
+) -> list[NamespacedRight]:
+    """The rights that handlers used in tests, and the rights to apply these models."""
+    from kopf_kits.roles.demands import list_applied, list_used
+    from kopf_kits.roles.usage import merge_usages
+
+    demands = [*list_used(merge_usages(used)), *list_applied(applied)]
+    return [(demand.right, demand.namespaced) for demand in demands]
 
 
 async def _find_permissions(

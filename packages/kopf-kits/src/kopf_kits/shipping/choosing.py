@@ -26,7 +26,7 @@ def make_permissions(
 ) -> dict[str, Any]:
     """The values about rights: the rights that the operator needs beyond the rules of the chart.
 
-    With ``more`` rights, beside the rights for these kinds.
+    ``more`` are the needed rights beside the rights for these kinds.
 
     The rights for kinds without namespaces are apart: roles of namespaces cannot permit these.
     """
