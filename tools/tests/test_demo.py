@@ -1,5 +1,6 @@
 """The demo ends by itself or by Ctrl+C, and shows what it is for."""
 
+import functools
 import signal
 import subprocess
 import sys
@@ -22,7 +23,12 @@ def test_demo_ends_by_itself() -> None:
 def test_demo_can_be_interrupted() -> None:
     command = [sys.executable, str(DEMO)]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        # Scripts start their background jobs with this signal ignored.
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     ) as process:
         assert process.stdout is not None
         for line in process.stdout:
