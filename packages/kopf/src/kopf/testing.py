@@ -19,7 +19,7 @@ from kopf_kits.envtest import Envtest, EnvtestError
 from kopf_kits.reconciling import Reconciled, reconcile
 from kopf_kits.round_trips import check_round_trips
 from kopf_kits.runner import KopfRunner
-from kopf_kits.sandbox import ClusterOptions, Sandbox, SandboxThread
+from kopf_kits.sandbox import ClusterOptions, Sandbox, SandboxThread, StatusError
 
 with contextlib.suppress(ImportError):  # there are also other test frameworks
     from kopf_kits.fixtures import kopf_operator, kopf_sandbox, kopf_usage
@@ -34,6 +34,7 @@ __all__ = [
     "Reconciled",
     "Sandbox",
     "SandboxThread",
+    "StatusError",
     "UncheckableError",
     "check_costs",
     "check_object",

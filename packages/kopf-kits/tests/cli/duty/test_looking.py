@@ -119,7 +119,7 @@ def test_table_of_objects_in_each_state(invoke):
     assert found["changed"].split()[1:] == ["changed", "changed:", "spec.n"]
     assert found["in-progress"].split()[1:] == ["in", "progress"]
     assert found["paused"].split()[1:] == ["paused", "by", "me:", "migration"]
-    assert found["deleting"].split()[1:] == ["deleting", "waits", "for", "its", "operator"]
+    assert found["deleting"].split()[1:] == ["deleting", "its", "operator", "has", "not", "finished"]
     assert found["blocked"].endswith("deletion is blocked by example.com/other")
     assert found["retried"].split()[1:5] == ["retried", "fn", "+1", "3"]
     assert "not yet, not yet" in found["retried"]
@@ -131,6 +131,21 @@ def test_table_of_objects_in_each_state(invoke):
         "on objects: see /status of the operator.\n"
         "Objects are paused only for operators with settings.execution.honor_pauses = True.\n"
     )
+
+
+def test_q_a_pause_does_not_hide_what_the_object_waits_for(world, invoke):
+    """An operator that does not honour pauses goes on with the object."""
+    failed = record(retries=3, delayed=FUTURE, message="not yet")
+    world.create(annotations={f"{PREFIX}paused": "by me", f"{PREFIX}fn": failed})
+    _, line = invoke("objects", "kex").stdout.splitlines()
+    assert line.split()[1:4] == ["paused", "fn", "3"]
+    assert line.endswith("  by me; not yet")
+
+
+def test_q_an_attempt_that_can_be_running_is_not_said_to_begin_now(world, invoke):
+    world.create(annotations={f"{PREFIX}fn": record()})
+    _, line = invoke("objects", "kex").stdout.splitlines()
+    assert line.split()[1:] == ["in", "progress", "fn", "0", "due"]
 
 
 @pytest.mark.usefixtures("states")

@@ -45,7 +45,7 @@ class Phase(enum.StrEnum):
     """Some of the handlers have failed, and will be called again."""
 
     DELETING = "deleting"
-    """It is being deleted, and waits for its operator."""
+    """It is being deleted, and its operator has not finished."""
 
     PROGRESSING = "in progress"
     """Some of the handlers have started, and not all of them have finished."""

@@ -65,12 +65,12 @@ def make_row(
 
 
 def show_next_try(handler: HandlerProgress, now: datetime.datetime) -> str:
-    """When the next attempt is. It is late if the operator has not made it in time."""
+    """When the next attempt is due. It is late if it has not ended by then: it can be running."""
     if handler.state.finished:
         return ""
     moment = handler.state.delayed
     if moment is None:
-        return "now"
+        return "due"
     late = (now - moment).total_seconds()
     return show_moment(moment, now) if late < 1 else f"{show_duration(late)} late"
 
@@ -82,12 +82,12 @@ def _describe(state: ObjectState) -> str:
         case Phase.BLOCKED:
             return f"deletion is blocked by {', '.join(state.other_finalizers) or 'nobody'}"
         case Phase.PAUSED:
-            return f"{state.pause}"
+            return f"{state.pause}" + (f"; {message}" if message else "")
         case Phase.CHANGED:
             return f"changed: {', '.join(_show_field(item.field) for item in state.differences)}"
         case Phase.DELETING:
             others = ", ".join(state.other_finalizers)
-            return f"blocked also by {others}" if others else "waits for its operator"
+            return f"blocked also by {others}" if others else "its operator has not finished"
         case Phase.SERVED | Phase.HANDLED:
             return _show_conditions(state)
     deleting = "being deleted: " if state.deleted_at is not None else ""
