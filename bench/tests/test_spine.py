@@ -13,6 +13,7 @@ COUNT = 10
 
 BOUNDS = {
     "start": Cost(calls=1, requests=0, tasks=1, records=1, parsed=0, copied=0, steps=0),
+    "restart": Cost(calls=0, requests=0, tasks=1, records=0, parsed=1, copied=1, steps=0),
     "event": Cost(calls=1, requests=0, tasks=1, records=1, parsed=1, copied=0, steps=0),
     "hot": Cost(calls=1, requests=0, tasks=0.5, records=1, parsed=1, copied=0, steps=0),
     "create": Cost(calls=1, requests=1, tasks=1, records=2, parsed=2, copied=1, steps=0),
@@ -25,14 +26,15 @@ BOUNDS = {
 
 STEPS = {
     "start": 3_252,
+    "restart": 6_023,
     "event": 3_519,
     "hot": 2_649,
-    "create": 13_780,
-    "create-5": 69_649,
-    "update": 14_385,
-    "update-5": 72_202,
-    "delete": 20_084,
-    "status": 2_333,
+    "create": 13_233,
+    "create-5": 68_460,
+    "update": 13_884,
+    "update-5": 71_069,
+    "delete": 19_583,
+    "status": 2_332,
 }
 """The instructions of Python's virtual machine for an object or event, by Python 3.11.
 

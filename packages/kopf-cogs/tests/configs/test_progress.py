@@ -10,6 +10,7 @@ from kopf_cogs.configs.progress import (
     ProgressStorage,
     SmartProgressStorage,
     StatusProgressStorage,
+    is_unused,
 )
 from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.patches import Patch
@@ -454,6 +455,36 @@ def test_smart_storage_is_configurable():
     assert patch["metadata"]["annotations"] == {f"{MINE}/t": "v", f"{MINE}/kopf-managed": "yes"}
     body = Body({"status": {"x": {"progress": {"fn": {"retries": 2}}}}})
     assert storage.fetch(key="fn", body=body) == {"retries": 2}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "expected"),
+    [
+        ({}, True),
+        ({"other.example.com/fn": "{}", "plain": "{}"}, True),
+        ({f"{KOPF}/last-handled-configuration": "{}", f"{KOPF}/kopf-managed": "yes"}, True),
+        ({f"{KOPF}/fn": "{}"}, False),
+        ({f"{KOPF}/kopf-managed": '{"success":true}'}, False),  # there is a handler of that name
+    ],
+)
+@pytest.mark.parametrize("cls", [AnnotationsProgressStorage, SmartProgressStorage])
+def test_m_objects_with_no_progress_are_recognised(cls, annotations, expected):
+    assert is_unused(cls(), Body({"metadata": {"annotations": annotations}})) is expected
+
+
+def test_m_progress_in_the_status_is_progress():
+    body = Body({"metadata": {}, "status": {"kopf": {"progress": {"fn": {}}}}})
+    assert not is_unused(SmartProgressStorage(), body)
+
+
+def test_m_storages_of_users_can_have_progress_anywhere():
+    class Elsewhere(AnnotationsProgressStorage):
+        pass
+
+    smart = SmartProgressStorage()
+    smart.storages = [Elsewhere(), *smart.storages]
+    for storage in (Elsewhere(), smart, StatusProgressStorage()):
+        assert not is_unused(storage, Body({"metadata": {}}))
 
 
 def test_multi_storage_writes_to_all_and_reads_from_the_first():

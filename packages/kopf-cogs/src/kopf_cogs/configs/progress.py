@@ -1,7 +1,7 @@
 """Storages of the handlers' progress: attempts, delays, outcomes; strictly per handler."""
 
 import abc
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, TypedDict, cast
 
 from kopf_cogs.configs.conventions import (
@@ -367,6 +367,29 @@ class _LegacyStatusProgressStorage(StatusProgressStorage):
 
     def touch(self, *, body: Body, patch: Patch, value: str | None) -> None:
         pass
+
+
+def is_unused(storage: ProgressStorage, body: Body) -> bool:
+    """Whether the object surely has no progress, which is so for most objects at most times.
+
+    Storages of users can keep the progress anywhere, so they are never sure.
+    """
+    if type(storage) is SmartProgressStorage:
+        return all(is_unused(one, body) for one in storage.storages)
+    if type(storage) is AnnotationsProgressStorage:
+        annotations = get_annotations(body)
+        return not annotations or not any(_find_suspects(storage.prefix, annotations))
+    if type(storage) is _LegacyStatusProgressStorage:
+        return resolve(body, storage.field, None) is None
+    return False
+
+
+def _find_suspects(prefix: str, annotations: Mapping[str, str]) -> Iterator[str]:
+    """The annotations that can be progress: not the last handled state, and not the marker."""
+    own, state = f"{prefix}/", f"{prefix}/last-handled-configuration"
+    for name, value in annotations.items():
+        if name.startswith(own) and name != state and value != "yes":
+            yield name
 
 
 def keeps_progress_as_is(storage: ProgressStorage) -> bool:

@@ -119,7 +119,14 @@ def test_table_of_objects_in_each_state(invoke):
     assert found["changed"].split()[1:] == ["changed", "changed:", "spec.n"]
     assert found["in-progress"].split()[1:] == ["in", "progress"]
     assert found["paused"].split()[1:] == ["paused", "by", "me:", "migration"]
-    assert found["deleting"].split()[1:] == ["deleting", "its", "operator", "has", "not", "finished"]
+    assert found["deleting"].split()[1:] == [
+        "deleting",
+        "its",
+        "operator",
+        "has",
+        "not",
+        "finished",
+    ]
     assert found["blocked"].endswith("deletion is blocked by example.com/other")
     assert found["retried"].split()[1:5] == ["retried", "fn", "+1", "3"]
     assert "not yet, not yet" in found["retried"]

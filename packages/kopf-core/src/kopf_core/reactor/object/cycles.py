@@ -13,8 +13,8 @@ from kopf_cogs.aiokits.clocks import SteadyClock
 from kopf_cogs.configs.diffbase import keeps_essence_as_is, with_system_fields
 from kopf_cogs.configs.healing import decode_json
 from kopf_cogs.configs.packing import Digests
-from kopf_cogs.configs.progress import keeps_progress_as_is
-from kopf_cogs.structs.bodies import Body, BodyEssence
+from kopf_cogs.configs.progress import is_unused, keeps_progress_as_is
+from kopf_cogs.structs.bodies import Body, BodyEssence, get_annotations
 from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
@@ -93,8 +93,10 @@ class Cycles:
         if cause.reason is Reason.NOOP:
             cause.logger.debug(NOT_INTERESTED)
             turn.is_finished = True
+            if self._is_untouched(turn, cause):
+                turn.memory.cycle = turn.memory.cycle.ended(has_progress=False)
             # An unfinished cycle ends here if another client has reverted the change.
-            if turn.memory.cycle.has_progress or self._is_progress_back(cause):
+            elif turn.memory.cycle.has_progress or self._is_progress_back(cause):
                 known = self._load(turn, cause)
                 self._finish(turn, cause, known, self._load_seen(turn, cause, known))
             self._conclude(turn, cause)
@@ -121,6 +123,11 @@ class Cycles:
         self._finish(turn, cause, state, seen)
         self._conclude(turn, cause)
         return None
+
+    def _is_untouched(self, turn: Turn, cause: ChangingCause) -> bool:
+        """Whether there is no progress on the object, and none will be put there by this turn."""
+        storage = self._persistence.progress_storage
+        return is_unused(storage, cause.body) and not get_annotations(turn.marks)
 
     def _is_progress_back(self, cause: ChangingCause) -> bool:
         """Whether the object has progress though its cycle is over.
@@ -169,6 +176,8 @@ class Cycles:
         known = _find_step(turn)
         if known is not None and not jump and known.now <= now:
             return known.renew(now)
+        if is_unused(storage, cause.body):
+            return State.from_scratch(now=now)
         state = State.from_storage(
             self._handlers.changing, body=cause.body, storage=storage, now=now, jump=jump
         )
@@ -333,6 +342,8 @@ class Cycles:
 
     def purge(self, turn: Turn, cause: ChangingCause, state: State | None = None) -> None:
         """Remove the progress of all handlers from the object."""
+        if self._is_untouched(turn, cause):
+            return
         state = self._load(turn, cause) if state is None else state
         marks, storage = turn.marks, self._persistence.progress_storage
         state.purge(self._handlers.changing, body=cause.body, patch=marks, storage=storage)
