@@ -315,6 +315,36 @@ async def test_owners_changed_while_the_operator_is_down_do_not_wait_for_the_ret
     assert [retry for name, retry in calls if name == "web"] == [0, 1]
 
 
+async def test_rec1_attempts_of_renamed_reconcilers_are_forgotten(websites: Any) -> None:
+    """Otherwise, the object looks as if it waits for a retry that will never come."""
+
+    @websites.reconcile(id="old")
+    async def old(**_: Any) -> list[Any]:
+        raise kopf.TemporaryError("not yet", delay=3600)
+
+    old_progress = r"metadata.annotations.kopf\.zalando\.org/old"
+    await websites.apply()
+    async with websites.operating():
+        await websites.wait(websites.kind, "web", jsonpath=old_progress)
+    websites = type(websites)(websites.sandbox)  # another version of the operator
+
+    @websites.reconcile(id="new")
+    async def new(spec: Any, **_: Any) -> list[Any]:
+        if spec.get("broken"):
+            raise kopf.TemporaryError("not yet", delay=3600)
+        return [config_map("child")]
+
+    async with websites.operating():
+        await websites.wait("configmaps", "child")
+        await websites.wait(
+            websites.kind, "web", check=lambda o: not o["metadata"].get("annotations")
+        )
+        await websites.patch(broken=True)  # its own attempts stay
+        await websites.wait(
+            websites.kind, "web", jsonpath=r"metadata.annotations.kopf\.zalando\.org/new"
+        )
+
+
 @pytest.mark.parametrize("days", [-1, 1])
 async def test_r12_d11_jumps_of_the_clock_do_not_time_out_passes(
     websites: Any, monkeypatch: pytest.MonkeyPatch, days: int

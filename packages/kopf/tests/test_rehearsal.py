@@ -211,6 +211,23 @@ async def test_n5_what_is_not_done_is_told(websites: Any) -> None:
     ]
 
 
+async def test_q_handlers_that_wait_for_their_subhandlers_are_named_with_the_reason(
+    websites: Any,
+) -> None:
+    @kopf.on.create(websites.kind, registry=websites.registry, id="fn")
+    def fn(**_: Any) -> None:
+        @kopf.subhandler(id="sub")
+        def sub(**_: Any) -> None:
+            raise kopf.TemporaryError("not yet", delay=1000)
+
+    await websites.apply(x="1")
+    once = await run(websites)
+    assert once.unfinished == [
+        "Handler 'fn' is to be retried for ns1/web: its sub-handlers have not finished",
+        "Handler 'fn/sub' is to be retried for ns1/web: not yet",
+    ]
+
+
 async def test_n5_timers_are_called_once_and_daemons_are_not_started(websites: Any) -> None:
     calls: list[str] = []
 

@@ -58,6 +58,9 @@ def test_n_projects_are_consistent(is_namespaced: bool) -> None:
     values = yaml.safe_load(files["deploy/chart/values.yaml"])
     assert values["args"] == ["-m", "my_site_operator.handlers"]
     assert values["namespaces"] == (["default"] if is_namespaced else [])
+    scope = "--namespace=default" if is_namespaced else "--all-namespaces"
+    for path in ("Dockerfile", "Makefile", "README.md", "tests/test_handlers.py"):
+        assert scope in files[path], path
 
 
 @pytest.mark.parametrize("name", ["", "My", "1st", "a_b", "a" * 41, "a-"])

@@ -353,6 +353,8 @@ class DesiredStates:
             observe(cause, known)
         self._progress.keep(handler.id, state, outcome, step)
         plan.since = None if outcome.final else state.since
+        if all(plan.since is None for plan in known.plans.values()):
+            self._progress.sweep(step)
         self._plan_next(handler, plan, outcome, one)
 
     def _plan_next(

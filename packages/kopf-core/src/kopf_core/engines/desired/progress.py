@@ -95,6 +95,13 @@ class Progress:
         storage.purge(key=self._name(id), body=step.cause.body, patch=step.marks)
         storage.flush()
 
+    def sweep(self, step: Step) -> None:
+        """Forget the attempts of all reconcilers. The present ones have none, so these are left by
+        reconcilers that were renamed or removed.
+        """
+        storage = self._settings.persistence.progress_storage
+        storage.sweep(body=step.cause.body, patch=step.marks, purpose=PURPOSE)
+
     def _correct(self, state: HandlerState) -> HandlerState:
         """Shift the start by as much as the wall clock has jumped since then."""
         assert state.since is not None

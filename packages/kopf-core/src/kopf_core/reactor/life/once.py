@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kopf_core.actions.bases import BaseCause, BaseHandler
+from kopf_core.actions.errors import SubhandlersPending
 from kopf_core.actions.instruments import Instruments
 from kopf_core.actions.outcomes import Outcome
 from kopf_core.actions.retrying import safe_message
@@ -56,5 +57,10 @@ class Failures(Instruments):
         elif outcome.verdict in ("failure", "retry"):
             place = "/".join(filter(None, (meta.get("namespace"), meta.get("name"))))
             what = "has failed" if outcome.final else "is to be retried"
-            why = f": {safe_message(outcome.exception)}" if outcome.exception is not None else ""
-            self._failures[key] = f"{handler} {what} for {place}{why}"
+            self._failures[key] = f"{handler} {what} for {place}{_explain(outcome.exception)}"
+
+
+def _explain(error: BaseException | None) -> str:
+    if isinstance(error, SubhandlersPending):  # it has no text
+        return ": its sub-handlers have not finished"
+    return f": {safe_message(error)}" if error is not None else ""

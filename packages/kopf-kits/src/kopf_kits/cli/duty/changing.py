@@ -152,7 +152,8 @@ def _tell_of_unconfirmed(unconfirmed: Unconfirmed) -> None:
         text = (
             f"No operator has confirmed the pause: {names}{others}. These objects can be handled "
             f"still. Operators honor pauses only with settings.execution.honor_pauses = True; "
-            f"then they post the Kubernetes event Paused."
+            f"then they post the Kubernetes event Paused. While a handler of an object runs, "
+            f"its pause has not begun."
         )
     else:
         text = (
