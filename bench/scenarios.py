@@ -114,6 +114,10 @@ def all_scenarios() -> Iterator[Scenario]:
         for sync in (False, True):
             for cause in ("create", "update", "delete"):
                 yield change(cause, handlers, sync)
+    yield Scenario("create-5-once", "on.create, 5 async handlers at once, one patch", "changes.py",
+                   (500,), (Step("open", 5),),
+                   env={"BENCH_CAUSES": "create", "BENCH_HANDLERS": "5",
+                        "BENCH_AT_ONCE": "1"})  # fmt: skip
     for posting in ("off", "loggers"):
         yield Scenario(f"create-{posting}", f"on.create, 1 async, posting {posting}", "changes.py",
                        (1000,), (Step("open", 1),),

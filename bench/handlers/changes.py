@@ -15,6 +15,9 @@ def sync_fn(**_: Any) -> None:
     probe.count_in_thread()
 
 
+if os.environ.get("BENCH_AT_ONCE"):
+    kopf.set_default_lifecycle(kopf.lifecycles.all_at_once)
+
 for cause in os.environ["BENCH_CAUSES"].split(","):
     for n in range(probe.HANDLERS):
         decorator = getattr(kopf.on, cause)("kopfexamples", id=f"{cause}{n}")
