@@ -12,6 +12,7 @@ from kopf_cogs.configs.checks import SettingError
 from kopf_cogs.structs.credentials import ConnectionInfo
 from kopf_cogs.structs.namespaces import match_namespace
 from kopf_core.intents import decorators as on
+from kopf_core.intents.stoppers import DaemonStoppingReason
 from kopf_core.reactor.life.operator import Operator, OperatorOptions
 from kopf_core.reactor.shape import observation
 from kopf_core.reactor.streams import feeds, pool
@@ -59,10 +60,13 @@ async def test_o_namespaces_are_served_for_as_long_as_their_labels_match(
     async def fn(reason: Any, namespace: str, spec: Any, **_: Any) -> None:
         journal((str(reason), namespace, spec["n"]))
 
+    reasons = set()
+
     @on.daemon(KEX, registry=registry)
     async def daemon(namespace: str, stopped: Any, **_: Any) -> None:
         journal(("spawned", namespace))
         await stopped.wait()
+        reasons.add(stopped.reason)
         journal(("stopped", namespace))
 
     for name, labels in {"one": {"tenant": "a"}, "two": {"tenant": "b"}, "three": {}}.items():
@@ -75,6 +79,7 @@ async def test_o_namespaces_are_served_for_as_long_as_their_labels_match(
         await journal.until(lambda calls: ("create", "three", 1) in calls)
         await label(cluster, "one", "c")
         await journal.until(lambda calls: ("stopped", "one") in calls)
+        assert reasons == {DaemonStoppingReason.FILTERS_MISMATCH}  # nothing is deleted
         await until(lambda: get_places(operator) == {"two", "three"})
         await until(lambda: len(operator.essentials.memories) == 2)
         await change(cluster, "one", n=2)  # nobody sees it

@@ -125,11 +125,20 @@ def test_misspelled_settings_are_warnings(caplog):
     settings = OperatorSettings()
     settings.posting.enabld = False
     settings.xyz = 1
+    settings.execution.max_worker = 1  # it is like the name of a property
     check_settings(settings, logger)
-    assert caplog.messages == [
-        "There is no such setting: settings.xyz.",
+    assert sorted(caplog.messages) == [
+        "There is no such setting: settings.execution.max_worker. Did you mean 'max_workers'?",
         "There is no such setting: settings.posting.enabld. Did you mean 'enabled'?",
+        "There is no such setting: settings.xyz.",
     ]
+
+
+def test_o_wrong_namespace_selectors_are_refused():
+    settings = OperatorSettings()
+    settings.scanning.namespace_selector = "tenant in a"
+    with pytest.raises(SettingsError, match=r"namespace_selector must be a label selector"):
+        check_settings(settings, logger)
 
 
 @pytest.mark.parametrize("section", ["queueing", "posting"])

@@ -818,10 +818,10 @@ async def test_removed_resources_are_stopped(yard, resource):
     reasons = []
     yard.see()
     await asyncio.sleep(1)
-    yard.engine.stop_resource(resource, "other-namespace")
+    yard.engine.stop_resource(resource, "other-namespace", DELETED)
     await asyncio.sleep(1)
     assert not reasons
-    yard.engine.stop_resource(resource, "ns")
+    yard.engine.stop_resource(resource, "ns", DELETED)
     await asyncio.sleep(1)
     assert reasons == [DELETED]
 

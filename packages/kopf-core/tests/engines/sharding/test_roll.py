@@ -97,6 +97,21 @@ async def test_o_the_owner_of_a_deleted_lease_is_alive_for_as_long_as_with_the_l
     assert (await roll.call({"a"})).living == {}
 
 
+async def test_shard5_a_member_can_have_renewed_its_lease_before_people_deleted_it(
+    roll, leases, clock
+):
+    """The look of long ago says nothing of that. Such looks are made when a coordinator is late."""
+    leases.renew("a", confirmed=7)
+    await roll.call(set())
+    clock.advance(60)
+    leases.items.clear()
+    assert (await roll.call({"a"})).living == {"a": 7}
+    clock.advance(14)
+    assert (await roll.call({"a"})).living == {"a": 7}
+    clock.advance(1)
+    assert (await roll.call({"a"})).living == {}
+
+
 async def test_o_only_the_dead_are_buried(roll, leases):
     leases.renew("a", holder="")
     leases.renew("b")

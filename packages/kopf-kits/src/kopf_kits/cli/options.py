@@ -30,6 +30,19 @@ class LogFormatParamType(click.Choice):  # type: ignore[type-arg,unused-ignore]
         return LogFormat[str(super().convert(value, param, ctx)).upper()]
 
 
+class LabelsParamType(click.ParamType):
+    """A label selector, as in ``kubectl get -l``."""
+
+    name = "labels"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from kopf_cogs.structs.label_selectors import is_label_selector
+
+        if not is_label_selector(value):
+            self.fail(f"{value!r} is not a label selector such as 'tenant in (a, b)'.", param, ctx)
+        return str(value)
+
+
 used_option = click.option(
     "--used",
     "used",

@@ -15,7 +15,7 @@ from kopf_kits.cli.controls import CLIControls
 from kopf_kits.cli.declarations import Declarations, load_operator
 from kopf_kits.cli.duty.options import configure_output
 from kopf_kits.cli.interrupts import exiting_when_interrupted
-from kopf_kits.cli.options import used_option
+from kopf_kits.cli.options import LabelsParamType, used_option
 from kopf_kits.cli.targets import is_chosen, target_options
 
 if TYPE_CHECKING:
@@ -43,7 +43,10 @@ BACKOFFS = (0.5, 1.0)
     help="For this namespace, or for those matching the pattern (repeatable).",
 )
 @click.option(
-    "--namespace-selector", metavar="LABELS", help="For the namespaces with these labels."
+    "--namespace-selector",
+    type=LabelsParamType(),
+    metavar="LABELS",
+    help="For the namespaces with these labels.",
 )
 @click.option("-P", "--peering", "peering_name", help="The name of the peering object.")
 @click.option("--standalone", is_flag=True, default=None, help="Ignore all other operators.")

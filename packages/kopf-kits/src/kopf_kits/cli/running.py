@@ -15,6 +15,7 @@ from kopf_kits.cli.choices import Choices
 from kopf_kits.cli.controls import CLIControls
 from kopf_kits.cli.onces import once_options
 from kopf_kits.cli.options import (
+    LabelsParamType,
     check_liveness_url,
     check_serving_url,
     is_given,
@@ -38,6 +39,7 @@ DEV_PRIORITY = 666
 )
 @click.option(
     "--namespace-selector",
+    type=LabelsParamType(),
     metavar="LABELS",
     help="Serve the namespaces with these labels, such as 'tenant in (a, b)'.",
 )

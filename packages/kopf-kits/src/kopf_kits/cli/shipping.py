@@ -11,7 +11,7 @@ import click
 
 from kopf_kits.cli.controls import CLIControls
 from kopf_kits.cli.interrupts import exiting_when_interrupted
-from kopf_kits.cli.options import used_option
+from kopf_kits.cli.options import LabelsParamType, used_option
 
 if TYPE_CHECKING:
     from kopf_core.reactor.life.essentials import OperatorOptions
@@ -46,6 +46,7 @@ FORMS = ("plain", "kustomize", "helm")
 )
 @click.option(
     "--namespace-selector",
+    type=LabelsParamType(),
     metavar="LABELS",
     help="Serve the namespaces with these labels, such as 'tenant in (a, b)'.",
 )

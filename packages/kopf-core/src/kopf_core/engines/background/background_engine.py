@@ -212,13 +212,15 @@ class BackgroundEngine:
         self._objects = {key: one for key, one in self._objects.items() if self.is_running(key)}
         return self._objects.keys()
 
-    def stop_resource(self, resource: Resource, namespace: str | None) -> None:
+    def stop_resource(
+        self, resource: Resource, namespace: str | None, reason: DaemonStoppingReason
+    ) -> None:
         """Stop all daemons and timers of objects that are not served anymore."""
         for spawned, background in list(self._spawned.items()):
             its_namespace = background.body.metadata.namespace
             if background.resource == resource and namespace in (None, its_namespace):
                 background.is_deleted = True
-                spawned.stop(DaemonStoppingReason.RESOURCE_DELETED)
+                spawned.stop(reason)
 
     def reach(self, reason: DaemonStoppingReason | None, *, at_once: bool = False) -> None:
         """Stop all daemons and timers for that reason, or none. This can be repeated.

@@ -60,8 +60,8 @@ class Phase(enum.StrEnum):
     UNKNOWN = "unknown"
     """There are no signs of operators: they have not noticed it, or have no handlers for it.
 
-    Or its handlers leave no signs: timers, daemons with no finalizer, and reconcilers that have
-    succeeded and set no conditions.
+    Or its handlers leave no signs: event handlers, and reconcilers that have succeeded and set no
+    conditions.
     """
 
     CHANGED = "changed"

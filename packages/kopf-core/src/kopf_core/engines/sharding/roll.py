@@ -83,12 +83,14 @@ class Roll:
         if name not in self._members:
             self._members[name] = _Attendant(Observation(duration=self._settings.duration))
         member = self._members[name]
+        is_lost = body is None and member.version is not None
         member.version = None if body is None else body["metadata"].get("resourceVersion")
         if body is not None:
             member.observation.observe(LeaseRecord.parse(body), now)
             text = str((body["metadata"].get("annotations") or {}).get(CONFIRMED))
             member.confirmed = int(text) if re.fullmatch(r"[0-9]{1,18}", text) else 0
-        elif member.observation.record is None:
+        elif is_lost or member.observation.record is None:
+            # The member can have renewed the Lease after the latest look, and before the deletion.
             member.observation.observe(LeaseRecord(name), now)
 
     async def bury(self, members: Set[str]) -> None:

@@ -11,6 +11,7 @@ from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.resources import Resource
 from kopf_core.engines.background import BackgroundEngine
 from kopf_core.engines.background.live_objects import LiveObject
+from kopf_core.intents.stoppers import DaemonStoppingReason
 from kopf_core.reactor.life.assembly import HandlingFactory
 from kopf_core.reactor.life.essentials import Essentials
 from kopf_core.reactor.life.external_sources import Happenings
@@ -178,12 +179,16 @@ class Handling:
             self.orchestrator.enqueue(obj.key, "background", resource=obj.resource, body=body)
 
     def _forget(
-        self, resource: Resource, namespace: str | None, keys: Collection[ObjectKey]
+        self,
+        resource: Resource,
+        namespace: str | None,
+        keys: Collection[ObjectKey],
+        reason: DaemonStoppingReason,
     ) -> None:
         """Stop the daemons and timers of objects that are not served anymore, and forget the
         objects.
         """
-        self.background.stop_resource(resource, namespace)
+        self.background.stop_resource(resource, namespace, reason)
         for key in keys:
             self._forget_idle(key)
 

@@ -14,6 +14,7 @@ from kopf_cogs.structs.resources import Resource
 from kopf_core.engines.desired.sources import ObservedChange
 from kopf_core.engines.memories import ObjectMemories
 from kopf_core.intents.registries import OperatorRegistry, ResourceHandlers
+from kopf_core.intents.stoppers import DaemonStoppingReason
 from kopf_core.reactor.object.reconciliation import Reconciler
 from kopf_core.reactor.object.warnings import warn_of_exposed_secrets
 from kopf_core.reactor.shape.observation import Insights
@@ -56,7 +57,8 @@ class Orchestrator:
     """Starts and stops the handling when resources and namespaces come, change, and go.
 
     It calls ``on_removed`` when some objects are not served anymore: with the resource, the
-    namespace, and the keys that no other version of the kind goes on to serve.
+    namespace, the keys that no other version of the kind goes on to serve, and the reason of that
+    for daemons.
     """
 
     def __init__(
@@ -71,7 +73,9 @@ class Orchestrator:
         observed: ObservedKinds,
         forms: Forms,
         memories: ObjectMemories,
-        on_removed: Callable[[Resource, str | None, Collection[ObjectKey]], None],
+        on_removed: Callable[
+            [Resource, str | None, Collection[ObjectKey], DaemonStoppingReason], None
+        ],
     ) -> None:
         self._servable = ServableResources(registry)
         self._forms = forms
@@ -354,7 +358,14 @@ class Orchestrator:
                 reconciler.desired.forget(gone)
         is_succeeded = any(resource.name == key.resource.name for resource in successors)
         is_there = not key.namespace or key.namespace in self._insights.namespaces
-        self._on_removed(key.resource, key.namespace, () if is_succeeded and is_there else keys)
+        gone = () if is_succeeded and is_there else keys
+        is_unselected = is_succeeded and not is_there and not is_deleted
+        reason = (
+            DaemonStoppingReason.FILTERS_MISMATCH
+            if is_unselected
+            else DaemonStoppingReason.RESOURCE_DELETED
+        )
+        self._on_removed(key.resource, key.namespace, gone, reason)
 
     def _get_namespaces(self, resource: Resource) -> Collection[str | None]:
         return self._insights.namespaces if resource.namespaced else [None]

@@ -13,6 +13,7 @@ from typing import Any
 
 from kopf_cogs.configs.settings import LeasingSettings, OperatorSettings, ShardingSettings
 from kopf_cogs.helpers.similar import find_similar
+from kopf_cogs.structs.label_selectors import is_label_selector
 from kopf_core.actions.bases import BaseHandler, Fn
 from kopf_core.actions.loggers import AnyLogger
 from kopf_core.intents.arguments import accepts_anything, find_missing, get_arguments
@@ -167,6 +168,12 @@ def check_settings(settings: OperatorSettings, logger: AnyLogger) -> None:
         logger.warning(f"There is no such setting: {section}.{name}.{hint}")
     _check_leasing(settings)
     _check_sharding(settings)
+    selector = settings.scanning.namespace_selector
+    if selector is not None and not is_label_selector(selector):
+        raise SettingsError(
+            f"settings.scanning.namespace_selector must be a label selector such as "
+            f"'tenant in (a, b)', not {selector!r}."
+        )
     for name in ("finalizer", "progress_storage", "diffbase_storage"):
         value = getattr(settings.persistence, name)
         if value is None or value == "":
@@ -250,8 +257,9 @@ def _find_unknown(settings: OperatorSettings) -> Iterator[tuple[str, str, str | 
         if not dataclasses.is_dataclass(section):
             continue  # users have replaced it
         names = {field.name for field in dataclasses.fields(section)}
+        properties = {n for n, value in vars(type(section)).items() if isinstance(value, property)}
         for name in vars(section).keys() - names:
-            yield title, name, find_similar(name, [n for n in names if n[0] != "_"])
+            yield title, name, find_similar(name, [n for n in names | properties if n[0] != "_"])
 
 
 def _has_processes(executor: Executor) -> bool:
