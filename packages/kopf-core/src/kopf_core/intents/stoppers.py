@@ -15,14 +15,32 @@ from kopf_core.actions.flushing import find_unsent, flush_in_thread
 class DaemonStoppingReason(enum.Flag):
     """Why a daemon is stopped, and how far its stopping has got."""
 
-    DONE = enum.auto()  # the function has exited by itself
+    DONE = enum.auto()
+    """The function has exited by itself."""
+
     FILTERS_MISMATCH = enum.auto()
+    """The filters do not match the object anymore, or its namespace is not served anymore."""
+
     RESOURCE_DELETED = enum.auto()
+    """The object is being deleted, or is gone. It can also have stopped to match a selector in
+    ``settings.watching``: API servers report that as a deletion. In case of doubt, look for the
+    deletion timestamp, or ask the API.
+    """
+
     OPERATOR_PAUSING = enum.auto()
+    """The operator or the object is paused, or another replica handles the object from now on."""
+
     OPERATOR_EXITING = enum.auto()
+    """The operator exits."""
+
     DAEMON_SIGNALLED = enum.auto()
+    """The daemon was asked to exit: by its flag."""
+
     DAEMON_CANCELLED = enum.auto()
+    """The daemon was cancelled."""
+
     DAEMON_ABANDONED = enum.auto()
+    """The daemon has not exited in time; Kopf does not wait for it anymore."""
 
 
 @runtime_checkable

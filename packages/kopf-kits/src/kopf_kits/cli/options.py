@@ -30,7 +30,7 @@ class LogFormatParamType(click.Choice):  # type: ignore[type-arg,unused-ignore]
         return LogFormat[str(super().convert(value, param, ctx)).upper()]
 
 
-class LabelsParamType(click.ParamType):
+class LabelsParamType(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     """A label selector, as in ``kubectl get -l``."""
 
     name = "labels"

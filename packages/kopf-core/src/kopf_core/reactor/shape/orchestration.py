@@ -57,8 +57,8 @@ class Orchestrator:
     """Starts and stops the handling when resources and namespaces come, change, and go.
 
     It calls ``on_removed`` when some objects are not served anymore: with the resource, the
-    namespace, the keys that no other version of the kind goes on to serve, and the reason of that
-    for daemons.
+    namespace, and the keys that no other version of the kind goes on to serve. The last argument is
+    the reason for the daemons.
     """
 
     def __init__(
@@ -358,14 +358,11 @@ class Orchestrator:
                 reconciler.desired.forget(gone)
         is_succeeded = any(resource.name == key.resource.name for resource in successors)
         is_there = not key.namespace or key.namespace in self._insights.namespaces
-        gone = () if is_succeeded and is_there else keys
-        is_unselected = is_succeeded and not is_there and not is_deleted
-        reason = (
-            DaemonStoppingReason.FILTERS_MISMATCH
-            if is_unselected
-            else DaemonStoppingReason.RESOURCE_DELETED
-        )
-        self._on_removed(key.resource, key.namespace, gone, reason)
+        forgotten: Collection[ObjectKey] = () if is_succeeded and is_there else keys
+        reason = DaemonStoppingReason.RESOURCE_DELETED
+        if is_succeeded and not is_there and not is_deleted:  # the namespace has lost its labels
+            reason = DaemonStoppingReason.FILTERS_MISMATCH
+        self._on_removed(key.resource, key.namespace, forgotten, reason)
 
     def _get_namespaces(self, resource: Resource) -> Collection[str | None]:
         return self._insights.namespaces if resource.namespaced else [None]

@@ -122,7 +122,11 @@ def _show_result(migration: Migration) -> str:
     kind = migration.kind
     if migration.done_by == "cluster":
         return f"The cluster has migrated {kind.name} to {kind.storage}."
-    return f"{migration.rewritten} rewritten: all of {kind.name} is stored in {kind.storage}."
+    others = len(migration.records) - migration.rewritten
+    current = f", {others} needed nothing" if others > 0 else ""
+    return (
+        f"{migration.rewritten} rewritten{current}: all of {kind.name} is stored in {kind.storage}."
+    )
 
 
 def _make_json(migration: Migration, manner: Manner) -> dict[str, Any]:
