@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
@@ -17,6 +18,7 @@ from kopf_kits.sandbox import ClusterOptions, Nature, Sandbox
 from kopf_kits.sandbox.base.statuses import StatusError
 
 if TYPE_CHECKING:
+    from e2e.chaos.fake.store import Change
     from e2e.simulation.plans import Event
     from kopf_kits.simulation import World
 
@@ -281,7 +283,7 @@ class FakeCluster:
         api, version = self._api, self._api.store.version
         match event.what:
             case "hold-watches":
-                check = self._chance.choice([is_own, lambda _: True])
+                check = self._chance.choice([_Backlog(), lambda _: True])
                 self._holds.append(hold := api.hold(check))
                 await asyncio.sleep(event.seconds)
                 hold.release()
@@ -312,6 +314,22 @@ class FakeCluster:
         """
         history = self._api.store.history
         return max((change.version for change in history if change.type == "ADDED"), default=101)
+
+
+class _Backlog:
+    """Holds all changes since the first one that an operator has made.
+
+    Servers never show a later change before an earlier one: a client whose stream is cut goes on
+    after the latest shown change.
+    """
+
+    def __init__(self) -> None:
+        self._first = math.inf
+
+    def __call__(self, change: Change) -> bool:
+        if is_own(change):
+            self._first = min(self._first, change.version)
+        return change.version >= self._first
 
 
 async def _execute_twice(exchange: Any) -> None:

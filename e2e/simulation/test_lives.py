@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from functools import partial
 
 import pytest
 
 from e2e.chaos.fake.server import FakeAPI
-from e2e.simulation import lives
+from e2e.chaos.fake.store import Change
+from e2e.simulation import clusters, lives
 from e2e.simulation.clusters import Restore
 from e2e.simulation.explore import show
 from e2e.simulation.lives import Life
@@ -141,3 +143,12 @@ def test_k15_patches_that_are_cut_to_be_sent_again_are_seen(monkeypatch):
     monkeypatch.setattr(WorkItem, "is_sending", property(lambda _: False, lambda *_: None))
     problems = Life(SCENARIOS["exit-patch"]).run().problems
     assert problems == ["O16: a patch of obj0 was cut on its way"]
+
+
+def test_sim32_held_changes_hold_all_later_ones():
+    held = clusters._Backlog()
+    change = partial(Change, type="MODIFIED", object={}, time=0.0)
+    earlier = change(1, key=("kexes", "ns", "a"), author="test")
+    own = change(2, key=("kexes", "ns", "a"), author="client")
+    later = change(3, key=("kexes", "ns", "b"), author="test")
+    assert [held(one) for one in (earlier, own, later, earlier)] == [False, True, True, False]
