@@ -385,13 +385,18 @@ def test_operators_of_loaded_files_are_the_only_ones(
 
 @pytest.mark.parametrize(
     ("args", "controls"),
-    [([], CLIControls(stop_flag=threading.Event())), (["--sandbox"], CLIControls())],
-    ids=["tests", "sandbox"],
+    [
+        ([], CLIControls(stop_flag=threading.Event())),
+        (["--sandbox"], CLIControls()),
+        (["--once"], CLIControls()),
+        (["--once", "--dry-run"], CLIControls()),
+    ],
+    ids=["tests", "sandbox", "once", "rehearsal"],
 )
 def test_operators_of_loaded_files_are_refused_where_they_do_not_fit(
     nested: str, args: list[str], controls: CLIControls
 ) -> None:
-    """They would not be stopped by the test, or would not be those of the sandbox."""
+    """They would not be stopped by the test, would not be those of the sandbox, or would commit."""
     result = invoke(*args, nested, obj=controls)
     assert result.exit_code == 1
     assert str(result.exception).startswith("An operator is run when the file is only loaded")

@@ -34,7 +34,8 @@ def operate(
     if controls.registry is not None:
         set_default_registry(controls.registry)
     is_controlled = controls.stop_flag is not None or controls.ready_flag is not None
-    loaded = _load(choices, refuses=is_controlled or choices.sandbox)
+    is_special = choices.sandbox or choices.once is not None or link is not None
+    loaded = _load(choices, refuses=is_controlled or is_special)
     if loaded is None:
         return
     with contextlib.ExitStack() as stack:
@@ -63,7 +64,8 @@ def _make_extras(choices: Choices, link: Link | None) -> dict[str, Any]:
 def _load(choices: Choices, *, refuses: bool) -> list[ModuleType] | None:
     """Load the files; ``None`` if a file has run an operator itself: no other one follows it.
 
-    Such an operator is refused where tests could not stop it, or where it misses the sandbox.
+    Such an operator is refused where tests could not stop it, or where it misses the sandbox, the
+    end of the run, the rehearsal, or its part of the objects.
     If a file asks to exit, e.g. because a variable is absent, the command exits with its code.
     """
     places: list[str] = []
