@@ -30,7 +30,7 @@ def test_o_label_selectors_are_recognised(text):
 
 @pytest.mark.parametrize(
     "text",
-    ["a in b", "a in (b", "a in ()x", "a b", "a,", ",a", "a=b c", "=b", "a ina (b)"],
+    ["a in b", "a in (b", "a in ()x", "a b", "a,", ",a", "a=b c", "=b", "a ina (b)", "a=b=c"],
 )
 def test_o_wrong_label_selectors_are_refused(text):
     assert not is_label_selector(text)

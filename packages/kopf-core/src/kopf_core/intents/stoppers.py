@@ -22,7 +22,7 @@ class DaemonStoppingReason(enum.Flag):
     """The filters do not match the object anymore, or its namespace is not served anymore."""
 
     RESOURCE_DELETED = enum.auto()
-    """The object is being deleted, or is gone. It can also have stopped to match a selector in
+    """The object is being deleted, or is gone. It can also have stopped matching a selector of
     ``settings.watching``: API servers report that as a deletion. In case of doubt, look for the
     deletion timestamp, or ask the API.
     """
