@@ -46,7 +46,9 @@ def get_shards(operator: Any) -> frozenset[int]:
 
 async def list_memberships(cluster: Any) -> dict[str, Any]:
     found = await cluster.client.get(LEASES, params={"labelSelector": "kopf.dev/members-of=op"})
-    return {one["metadata"]["name"]: one for one in found["items"]}
+    leases = {one["metadata"]["name"]: one for one in found["items"]}
+    assert leases.keys() >= {"op"}  # the common one
+    return {name: lease for name, lease in leases.items() if name != "op"}
 
 
 async def get_owners(cluster: Any) -> set[str | None]:

@@ -193,7 +193,7 @@ def test_n_lease_peering_and_webhooks_are_permitted(write):
     ]
     _, leases = write(code, "-A", "--shards", "mine@ns")
     assert leases["metadata"]["namespace"] == "ns"
-    verbs = ["get", "list", "create", "update", "delete"]
+    verbs = ["get", "list", "watch", "create", "update", "delete"]
     assert get_rules(leases) == {"leases.coordination.k8s.io": verbs}
     role, leases = write(code, "-A", "--ring", "mine@ns")
     assert leases["metadata"]["namespace"] == "ns"

@@ -188,7 +188,7 @@ def test_o_replicas_of_the_chart_can_share_the_objects(replicas: int) -> None:
     assert not [arg for arg in args if "lease" in arg]
     assert deployment["spec"]["strategy"] == {"type": "RollingUpdate"}
     [role] = [one for one in objects if one["metadata"]["name"] == "mine-own" and "rules" in one]
-    verbs = ["get", "list", "create", "update", "delete"]
+    verbs = ["get", "list", "watch", "create", "update", "delete"]
     group, kinds = ["coordination.k8s.io"], ["leases"]
     assert role["rules"] == [{"apiGroups": group, "resources": kinds, "verbs": verbs}]
 
@@ -474,7 +474,7 @@ def write_shared(tmp_path: pathlib.Path, crd_path: pathlib.Path, *options: str) 
 @pytest.mark.parametrize(
     ("option", "expected", "verbs"),
     [
-        ("--shards", "--shards=web", ["get", "list", "create", "update", "delete"]),
+        ("--shards", "--shards=web", ["get", "list", "watch", "create", "update", "delete"]),
         ("--ring=sites", "--ring=sites", ["get", "create", "update"]),
     ],
 )

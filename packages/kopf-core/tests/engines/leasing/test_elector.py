@@ -335,3 +335,28 @@ async def test_o_cargo_is_read_by_those_who_do_not_lead(server, clock, join):
         await server.until(lambda: len(server.requests) > 2)
     assert cargo.seen[:2] == ["7", "7"]
     assert all(method == "GET" for method, _ in server.requests)
+
+
+async def test_o_a_follower_can_be_told_to_read_the_lease_at_once(server, clock, join):
+    server.write(holderIdentity="other", leaseDurationSeconds=15)
+    async with join(cargo=Cargo(), retry_period=999) as me:
+        await server.until(lambda: server.requests)
+        server.write(holderIdentity="", leaseDurationSeconds=1)
+        me.elector.observe(server.stored)  # the lease is released
+        await me.led.wait()
+
+
+async def test_o_a_holder_is_silent_since_it_was_last_observed(server, clock, join):
+    server.write(holderIdentity="other", leaseDurationSeconds=15, renewTime="1")
+    async with join(cargo=Cargo(), retry_period=999, renew_deadline=10) as me:
+        await server.until(lambda: server.requests)
+        clock.advance(10)
+        server.write(holderIdentity="other", leaseDurationSeconds=15, renewTime="2")
+        me.elector.observe(server.stored)
+        clock.advance(14)
+        me.elector.hasten()
+        await server.until(lambda: len(server.requests) > 1)
+        assert not me.led.is_set()
+        clock.advance(1)
+        me.elector.hasten()
+        await me.led.wait()

@@ -1,6 +1,8 @@
 """What a coordinator stores in the common Lease, by what it knows of the members."""
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -66,13 +68,23 @@ def make(*owners: str, round: int = 1) -> dict[str, Any]:
     return {"annotations": {ASSIGNMENT: format_assignment(Assignment(shards, round))}}
 
 
+def make_common(metadata: Any) -> dict[str, Any]:
+    """The common Lease, as a stream brings it."""
+    return {"metadata": {**metadata, "name": "group"}, "spec": {"holderIdentity": "other"}}
+
+
+def get_annotations(metadata: Any) -> Any:
+    return metadata.get("annotations")
+
+
 def read(metadata: Any) -> Assignment | None:
     return parse_assignment(metadata.get("annotations", {}).get(ASSIGNMENT))
 
 
 async def test_o_nothing_is_assigned_before_the_members_are_known(coordinator):
-    assert coordinator.stow({"name": "group"}) == {"name": "group"}
-    assert coordinator.stow(make("a")) == make("a")
+    labels = {"kopf.dev/members-of": "group"}
+    assert coordinator.stow({"name": "group"}) == {"name": "group", "labels": labels}
+    assert coordinator.stow(make("a")) == {**make("a"), "labels": labels}
 
 
 async def test_o_the_first_assignment_is_made_when_nobody_follows_another_one(coordinator, server):
@@ -91,7 +103,7 @@ async def test_o_a_lost_assignment_is_not_made_anew_before_another_look(coordina
     await look(coordinator, server)
     coordinator.load(coordinator.stow({}))
     coordinator.load({})  # "a" could have followed the assignment before it was deleted
-    assert coordinator.stow({}) == {}
+    assert get_annotations(coordinator.stow({})) is None
 
 
 async def test_o_an_assignment_restored_from_a_backup_waits_for_those_who_follow_a_later_one(
@@ -100,7 +112,7 @@ async def test_o_an_assignment_restored_from_a_backup_waits_for_those_who_follow
     server.members = {"a": 12, "b": 12, "new": 0}
     restored = make("a", round=7)
     await look(coordinator, server)
-    assert coordinator.stow(restored) == restored
+    assert get_annotations(coordinator.stow(restored)) == get_annotations(restored)
     server.members = {"c": 0, "new": 0}  # they have stopped, and this one has joined again
     coordinator.load(restored)
     await look(coordinator, server)
@@ -117,7 +129,9 @@ async def test_o_a_restored_assignment_is_not_continued_before_another_look(coor
     await look(coordinator, server)
     coordinator.load(make("a", round=12))
     coordinator.load(make("b", round=7))  # "a" could have confirmed the later one meanwhile
-    assert coordinator.stow(make("b", round=7)) == make("b", round=7)
+    assert get_annotations(coordinator.stow(make("b", round=7))) == get_annotations(
+        make("b", round=7)
+    )
 
 
 async def test_o_members_that_were_not_there_at_the_latest_look_are_not_taken_for_dead(
@@ -127,7 +141,7 @@ async def test_o_members_that_were_not_there_at_the_latest_look_are_not_taken_fo
     await look(coordinator, server)
     # This one is suspended. Others have coordinated meanwhile: "c" has come, and works.
     metadata = make("a", "c", round=5)
-    assert coordinator.stow(metadata) == metadata
+    assert get_annotations(coordinator.stow(metadata)) == get_annotations(metadata)
 
 
 async def test_o_a_released_lease_is_not_deleted_while_the_assignment_names_its_member(
@@ -152,3 +166,70 @@ async def test_o_the_dead_lose_their_shards(coordinator, server, clock):
     assignment = read(coordinator.stow(make("a", "b", round=2)))
     assert assignment is not None
     assert assignment.get_share("b") == frozenset()
+
+
+@contextlib.asynccontextmanager
+async def coordinating(coordinator: Coordinator, server: Server) -> AsyncIterator[None]:
+    """It coordinates, and has looked at the members once. Its next regular look is far away."""
+    coordinator._settings.retry_period = 999
+    server.listed.clear()
+    task = asyncio.create_task(coordinator._coordinate())
+    try:
+        async with asyncio.timeout(60):
+            await server.listed.wait()
+            server.listed.clear()
+            await asyncio.sleep(0)
+            yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+@pytest.mark.parametrize("change", ["confirmed", "released"])
+async def test_o_the_coordinator_looks_at_once_if_a_member_has_given_up_any_shards(
+    coordinator, server, change
+):
+    server.members = {"a": 1, "b": 1}
+    async with coordinating(coordinator, server):
+        if change == "released":
+            server.released = {"b"}
+        coordinator.notice(
+            server._make("b", 2 if change == "confirmed" else 1), change == "deleted"
+        )
+        await server.listed.wait()
+
+
+async def test_o_the_coordinator_does_not_hurry_for_renewals_and_new_members(coordinator, server):
+    server.members = {"a": 1}
+    async with coordinating(coordinator, server):
+        renewed = server._make("a", 1)
+        renewed["spec"]["renewTime"] = "2030-01-01T00:01:00.000000Z"
+        coordinator.notice(renewed, False)
+        coordinator.notice(server._make("b", 0), False)
+        assert not coordinator._news.is_set()
+
+
+async def test_o_the_coordinator_looks_when_a_member_is_surely_dead(coordinator, server, clock):
+    server.members = {"a": 1}
+    coordinator._settings.duration = 0.001
+    async with coordinating(coordinator, server):
+        clock.advance(0.001)
+        await server.listed.wait()
+        await asyncio.sleep(0)
+        assert coordinator._attendance.dead == {"a"}
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+async def test_o_a_follower_reads_the_common_lease_at_once_if_it_has_changed(
+    coordinator, is_deleted
+):
+    coordinator.load(make("a"))
+    coordinator.notice(make_common(make("a" if is_deleted else "b", round=2)), is_deleted)
+    assert coordinator.elector._hastened.is_set()
+
+
+async def test_o_a_follower_does_not_hurry_if_the_common_lease_is_only_renewed(coordinator, clock):
+    coordinator.load(make("a"))
+    coordinator.notice(make_common(make("a")), False)
+    assert coordinator.elector.holder == "other"
+    assert not coordinator.elector._hastened.is_set()

@@ -1,5 +1,7 @@
 """Who of the members is alive, in the eyes of the coordinator."""
 
+import math
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -110,6 +112,71 @@ async def test_shard5_a_member_can_have_renewed_its_lease_before_people_deleted_
     assert (await roll.call({"a"})).living == {"a": 7}
     clock.advance(1)
     assert (await roll.call({"a"})).living == {}
+
+
+async def test_o_a_member_is_silent_since_its_last_change_was_noticed(roll, leases, clock):
+    leases.renew("a")
+    roll.notice(leases.items["group-a"], False)
+    clock.advance(1.9)
+    await roll.call(set())
+    clock.advance(13.1)
+    assert (await roll.call(set())).living == {}
+
+
+async def test_o_a_reply_does_not_undo_what_was_noticed_since_the_request(roll, leases, clock):
+    leases.renew("a", confirmed=1)
+    await roll.call(set())
+    reply = await leases.get("")
+
+    async def get(*_: Any, **__: Any) -> Any:
+        clock.advance(1)
+        leases.renew("a", confirmed=2)
+        leases.renew("b")
+        roll.notice(leases.items["group-a"], False)
+        roll.notice(leases.items["group-b"], False)
+        return reply
+
+    roll._client = SimpleNamespace(get=get)
+    assert (await roll.call(set())).living == {"a": 2, "b": 0}
+
+
+async def test_o_a_noticed_deletion_starts_the_wait_for_its_member(roll, leases, clock):
+    leases.renew("a")
+    await roll.call(set())
+    clock.advance(14)
+    roll.notice(leases.items.pop("group-a"), True)
+    clock.advance(14)
+    assert (await roll.call({"a"})).living == {"a": 0}
+    clock.advance(1)
+    assert (await roll.call({"a"})).living == {}
+
+
+async def test_o_members_without_leases_are_forgotten_unless_they_are_assigned(roll, leases):
+    leases.renew("a")
+    leases.renew("b")
+    leases.renew("c")
+    await roll.call(set())
+    roll.notice(leases.items.pop("group-a"), True)
+    roll.notice(leases.items.pop("group-b"), True)
+    roll.forget({"b"})
+    assert roll._members.keys() == {"b", "c"}
+
+
+async def test_o_the_common_lease_is_no_member(roll, leases):
+    leases.renew("a")
+    leases.items["group"] = {**leases.items["group-a"], "metadata": {"name": "group"}}
+    assert (await roll.call(set())).living == {"a": 0}
+
+
+async def test_o_the_time_until_the_next_death_is_known(roll, leases, clock):
+    leases.renew("a")
+    await roll.call(set())
+    clock.advance(5)
+    leases.renew("b")
+    await roll.call(set())
+    assert roll.get_left({"a", "b"}) == 10
+    assert roll.get_left({"b"}) == 15
+    assert roll.get_left({"unknown"}) == math.inf
 
 
 async def test_o_only_the_dead_are_buried(roll, leases):

@@ -131,8 +131,18 @@ class Elector:
                 raise LeaseLostError(f"The lease {self._title} is lost.")
 
     def hasten(self) -> None:
-        """Renew the lease now if this operator leads: there is new cargo."""
+        """Renew the lease now if this operator leads, as there is new cargo; or else, read it."""
         self._hastened.set()
+
+    def observe(self, lease: Mapping[str, Any]) -> None:
+        """Notice the lease as somebody else has just read it, if this operator does not lead.
+
+        So this operator knows better since when the holder is silent. It becomes the leader only
+        by a look of its own.
+        """
+        self._observed.observe(LeaseRecord.parse(lease), self._clock.monotonic())
+        if not self.holder:
+            self.hasten()
 
     async def release(self, limit: TimeLimit = asyncio.timeout) -> None:
         """Let other operators lead at once, if this one leads.
@@ -172,7 +182,7 @@ class Elector:
             if self.holder not in (told, self._identity, ""):
                 told = self.holder
                 logger.info(f"Following: the lease {self._title} is held by {told!r}.")
-            await asyncio.sleep(self._choose_delay())
+            await self._wait(self._choose_delay())
 
     def _choose_delay(self) -> float:
         """Choose when to try again: regularly, and as soon as a silent holder is surely dead."""
@@ -197,7 +207,7 @@ class Elector:
                 await asyncio.wait([leading])
 
     async def _wait(self, seconds: float) -> None:
-        """Wait for the time of the next renewal; only cargo can be in a hurry."""
+        """Wait for the time of the next request; only cargo can be in a hurry."""
         if self._cargo is None:
             return await asyncio.sleep(seconds)
         with contextlib.suppress(TimeoutError):

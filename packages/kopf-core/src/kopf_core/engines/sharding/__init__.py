@@ -4,5 +4,6 @@
 * :mod:`.assignments`: which member has which shard, and how a shard changes hands.
 * :mod:`.shares`: the shards of this process.
 * :mod:`.replicas`: the assigner by Leases, for replicas; with :mod:`.seats`,
-  :mod:`.coordinators`, the :mod:`.roll` of the members, and :mod:`.assignment_records`.
+  :mod:`.coordinators`, the :mod:`.roll` of the members, :mod:`.lookouts`, and
+  :mod:`.assignment_records`.
 """

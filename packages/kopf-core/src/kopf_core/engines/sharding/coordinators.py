@@ -7,6 +7,7 @@ The replica that holds the Lease writes the assignment with its renewals.
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -19,7 +20,7 @@ from kopf_core.engines.leasing.elector import Elector
 from kopf_core.engines.leasing.fences import Fence
 from kopf_core.engines.sharding.assignment_records import format_assignment, parse_assignment
 from kopf_core.engines.sharding.assignments import Assignment, advance
-from kopf_core.engines.sharding.roll import Attendance, Roll
+from kopf_core.engines.sharding.roll import MEMBERS, Attendance, Roll
 
 logger = logging.getLogger("kopf.sharding")
 
@@ -51,8 +52,9 @@ class Coordinator:
         self._on_assigned = on_assigned
         self._roll = Roll(client, settings, clock)
         self._attendance: Attendance | None = None
-        self._version: object = None
-        self._silence = asyncio.Event()
+        self._news = asyncio.Event()
+        """Something has come that the next assignment can depend on."""
+
         self._complaint = ""
         self.elector = Elector(
             client,
@@ -66,20 +68,35 @@ class Coordinator:
         )
 
     def load(self, metadata: Mapping[str, Any]) -> None:
-        if self._version == metadata.get("resourceVersion"):
-            self._silence.set()
-        self._version = metadata.get("resourceVersion")
         known, self._assignment = self._assignment, _parse(metadata)
         if _get_round(self._assignment) < _get_round(known):
             self._attendance = None  # since the look, members could have begun to follow it
+        self._roll.forget(_list_members(self._assignment))
         self._on_assigned(self._assignment)
 
     def stow(self, metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+        labels = {**(metadata.get("labels") or {}), MEMBERS: self._settings.name}
         assignment = self._plan(_parse(metadata))
         if assignment is None:
-            return metadata
+            return {**metadata, "labels": labels}
         own = {ASSIGNMENT: format_assignment(assignment)}
-        return {**metadata, "annotations": {**(metadata.get("annotations") or {}), **own}}
+        annotations = {**(metadata.get("annotations") or {}), **own}
+        return {**metadata, "labels": labels, "annotations": annotations}
+
+    def notice(self, lease: Mapping[str, Any], is_deleted: bool) -> None:
+        """Notice a change of the common Lease, or of the Lease of a member, soon after it is made.
+
+        So all replicas know since when each of them is silent, also the next coordinator.
+        """
+        if lease["metadata"]["name"] != self._settings.name:
+            if self._roll.notice(lease, is_deleted):
+                self._news.set()
+        elif is_deleted:
+            self.elector.hasten()
+        elif not self.elector.is_leading:
+            self.elector.observe(lease)
+            if _parse(lease["metadata"]) != self._assignment:
+                self.elector.hasten()
 
     async def release(self, limit: TimeLimit) -> None:
         """Let another replica coordinate. Before that, look which members can get our shards.
@@ -91,18 +108,6 @@ class Coordinator:
                 async with limit(CALLING_TIMEOUT):
                     self._attendance = await self._roll.call(_list_members(self._assignment))
         await self.elector.release(limit)
-
-    async def watch(self) -> None:
-        """While the coordinator is silent, look at the members: it can be dead, and be one of them.
-
-        The next coordinator then already knows since when the other members are silent.
-        """
-        while True:
-            await self._silence.wait()
-            self._silence.clear()
-            with contextlib.suppress(APIError, TimeoutError):
-                async with asyncio.timeout(self._settings.retry_period):
-                    await self._roll.call(_list_members(self._assignment))
 
     def _plan(self, known: Assignment | None) -> Assignment | None:
         """The next assignment; the same one if nothing must change, or if too little is known.
@@ -120,7 +125,10 @@ class Coordinator:
         return advance(base, living.keys(), living)
 
     async def _coordinate(self) -> None:
+        """Look at the members regularly, at once on news, and when a member is surely dead."""
         while True:
+            left = math.inf
+            self._news.clear()
             try:
                 async with asyncio.timeout(self._settings.renew_deadline):
                     self._attendance = await self._roll.call(_list_members(self._assignment))
@@ -128,9 +136,12 @@ class Coordinator:
                         self.elector.hasten()
                     await self._roll.bury(self._attendance.dead - _list_members(self._assignment))
                 self._complaint = ""
+                left = self._roll.get_left(self._attendance.living)
             except (APIError, TimeoutError) as e:
                 self._complain(f"{e}{hint_at_role(e)}" or "there is no reply in time")
-            await asyncio.sleep(self._settings.retry_period)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(left, self._settings.retry_period)):
+                    await self._news.wait()
 
     async def _forget(self) -> None:
         self._attendance = None

@@ -16,6 +16,7 @@ from kopf_core.engines.leasing.elector import Elector, LeaseLostError
 from kopf_core.engines.leasing.fences import Fence
 from kopf_core.engines.sharding.assignments import Assignment
 from kopf_core.engines.sharding.coordinators import Coordinator
+from kopf_core.engines.sharding.lookouts import Lookout
 from kopf_core.engines.sharding.seats import Seat
 from kopf_core.engines.sharding.shares import LAPSE, Order
 
@@ -49,6 +50,7 @@ class Replica:
         self._coordinator = Coordinator(
             client, settings, identity=identity, clock=clock, on_assigned=self._follow
         )
+        self._lookout = Lookout(client, settings, on_change=self._coordinator.notice)
 
     @property
     def obstacle(self) -> str:
@@ -69,7 +71,7 @@ class Replica:
         """Be a member for as long as the operator runs, and coordinate if elected."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._coordinator.elector.run())
-            group.create_task(self._coordinator.watch())
+            group.create_task(self._lookout.run())
             group.create_task(self._live())
 
     async def release(self, limit: TimeLimit) -> None:

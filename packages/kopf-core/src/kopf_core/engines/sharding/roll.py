@@ -4,8 +4,9 @@ A member is alive while its Lease keeps changing, as observed here, by the local
 As with other leases, a member that cannot renew its Lease stops before it is found dead.
 """
 
+import math
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from kopf_cogs.structs.resources import LEASES
 from kopf_core.engines.leasing.lease_records import LeaseRecord, Observation
 
 MEMBERS = "kopf.dev/members-of"
-"""The label of the Leases of members: the name that their replicas share."""
+"""The label of the common Lease, and of the Leases of members: the name that the replicas share."""
 
 CONFIRMED = "kopf.dev/confirmed-round"
 """The annotation of the Lease of a member: the latest round that it has followed."""
@@ -43,6 +44,12 @@ class _Attendant:
     version: str | None = None
     """The resource version of the Lease; ``None`` if there is no Lease."""
 
+    @property
+    def progress(self) -> tuple[int, bool]:
+        """The confirmed round, and whether the Lease is released."""
+        record = self.observation.record
+        return self.confirmed, record is not None and not record.holder
+
 
 class Roll:
     """Finds the living members and their rounds, with the settings of the coordinator."""
@@ -61,17 +68,19 @@ class Roll:
         A member is dead if its Lease has not changed for long, as of the request: if this process
         is suspended meanwhile, the reply can be old. If a Lease is not there, people could
         have deleted it. Its member does not know that yet, and still works.
+
+        If a change was noticed since the request, the reply can be older than that change.
         """
         began = self._clock.monotonic()
         url = LEASES.get_url(namespace=self._settings.namespace)
         selector = {"labelSelector": f"{MEMBERS}={self._settings.name}"}
         found = _parse(await self._client.get(url, params=selector, backoffs=()))
-        now, prefix = self._clock.monotonic(), f"{self._settings.name}-"
-        bodies = {name.removeprefix(prefix): body for name, body in found.items()}
-        for name in [*self._members.keys() - bodies.keys() - named]:
-            del self._members[name]
-        for name in {*bodies, *named}:
-            self._notice(name, bodies.get(name), now)
+        found.pop(self._settings.name or "", None)  # it is the common Lease
+        bodies = {self._get_member(name): body for name, body in found.items()}
+        noticed = {name for name, one in self._members.items() if one.observation.since > began}
+        for name in {*self._members, *bodies, *named} - noticed:
+            self._observe(name, bodies.get(name))
+        self.forget(named)
         living = {
             name: member.confirmed
             for name, member in self._members.items()
@@ -79,7 +88,31 @@ class Roll:
         }
         return Attendance(living, self._members.keys() - living.keys())
 
-    def _notice(self, name: str, body: Mapping[str, Any] | None, now: float) -> None:
+    def notice(self, lease: Mapping[str, Any], is_deleted: bool) -> bool:
+        """Notice a change of the Lease of a member; return whether the known member does less now.
+
+        Then its shards can be given to others sooner: it has ended its work in some, or in all.
+        """
+        name = self._get_member(lease["metadata"]["name"])
+        known = self._members.get(name)
+        before = None if known is None else known.progress
+        self._observe(name, None if is_deleted else lease)
+        return before is not None and before != self._members[name].progress
+
+    def forget(self, named: Set[str]) -> None:
+        """Forget the members that have no Lease, except for those of the assignment."""
+        for name in [*self._members.keys() - named]:
+            if self._members[name].version is None:
+                del self._members[name]
+
+    def get_left(self, names: Iterable[str]) -> float:
+        """After how many seconds some of these members is dead if nothing changes."""
+        now = self._clock.monotonic()
+        members = (self._members[name] for name in names if name in self._members)
+        return min((one.observation.get_left("", now) for one in members), default=math.inf)
+
+    def _observe(self, name: str, body: Mapping[str, Any] | None) -> None:
+        now = self._clock.monotonic()
         if name not in self._members:
             self._members[name] = _Attendant(Observation(duration=self._settings.duration))
         member = self._members[name]
@@ -92,6 +125,9 @@ class Roll:
         elif is_lost or member.observation.record is None:
             # The member can have renewed the Lease after the latest look, and before the deletion.
             member.observation.observe(LeaseRecord(name), now)
+
+    def _get_member(self, lease: str) -> str:
+        return lease.removeprefix(f"{self._settings.name}-")
 
     async def bury(self, members: Set[str]) -> None:
         """Delete the Leases of these members, unless they have changed since the look."""

@@ -91,7 +91,7 @@ def list_needs(
         for right in _list_leasing(settings.leasing):
             add(settings.leasing.namespace, right, "The leader is elected")
     if settings.sharding.name is not None and settings.sharding.namespace is not None:
-        for verb in ("get", "list", "create", "update", "delete"):  # their names are random
+        for verb in ("get", *WATCHING, "create", "update", "delete"):  # their names are random
             right = Right(LEASES.group, LEASES.plural, verb)
             add(settings.sharding.namespace, right, "Replicas share the objects")
     if settings.sharding.ring is not None and settings.sharding.namespace is not None:

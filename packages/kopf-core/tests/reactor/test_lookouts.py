@@ -1,0 +1,91 @@
+"""The stream of the Leases of replicas, over a local API server."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from kopf_cogs.configs.settings import LeasingSettings
+from kopf_core.engines.sharding import lookouts
+from kopf_core.engines.sharding.lookouts import Lookout
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+
+
+@pytest.fixture
+def watching(cluster, journal, monkeypatch):
+    """The lookout runs, and tells the journal what it sees."""
+    monkeypatch.setattr(lookouts, "RETRY", 0)
+
+    @contextlib.asynccontextmanager
+    async def watching(client: Any = cluster.client, **kwargs: Any) -> AsyncIterator[None]:
+        settings = LeasingSettings(name="op", namespace="default", **kwargs)
+
+        def on_change(lease: Any, is_deleted: bool) -> None:
+            journal((lease["metadata"]["name"], is_deleted))
+
+        task = asyncio.create_task(Lookout(client, settings, on_change=on_change).run())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+    return watching
+
+
+async def create(cluster: Any, name: str, group: str = "op") -> None:
+    metadata = {"name": name, "labels": {"kopf.dev/members-of": group}}
+    body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
+    await cluster.client.post(LEASES, body)
+
+
+async def test_o_the_leases_of_the_group_are_watched(cluster, watching, journal):
+    await create(cluster, "op-a")
+    await create(cluster, "other-a", "other")
+    async with watching():
+        await journal.until(lambda j: j == [("op-a", False)])
+        await create(cluster, "op")
+        await cluster.client.delete(f"{LEASES}/op-a")
+        await journal.until(lambda j: j[1:] == [("op", False), ("op-a", True)])
+
+
+async def test_o_a_broken_stream_of_leases_is_opened_again(cluster, watching, journal):
+    await create(cluster, "op-a")
+    async with watching():
+        await journal.until(lambda j: j == [("op-a", False)])
+        cluster.sandbox.cut_watches("*/leases*")
+        await journal.until(lambda j: j == [("op-a", False)] * 2)
+
+
+async def test_o_a_silent_stream_of_leases_is_opened_again(cluster, watching, journal):
+    await create(cluster, "op-a")
+    async with watching(renew_deadline=0.01):
+        await journal.until(lambda j: j == [("op-a", False)] * 3)
+
+
+async def test_o_failed_streams_of_leases_are_opened_again(cluster, watching, journal):
+    await create(cluster, "op-a")
+    with cluster.sandbox.faults.fail(503, path="*/leases*", times=2):
+        async with watching():
+            await journal.until(lambda j: j == [("op-a", False)])
+
+
+async def test_o_a_refused_stream_of_leases_is_told_once(cluster, watching, journal, caplog):
+    caplog.set_level(logging.INFO, "kopf.sharding")
+    await create(cluster, "op-a")
+    with cluster.sandbox.faults.fail(403, path="*/leases*", times=3):
+        async with watching(duration=0):
+            await journal.until(lambda j: j == [("op-a", False)])
+    [message] = caplog.messages
+    assert message.startswith("Kopf cannot watch the leases of the replicas")
+
+
+async def test_o_events_that_are_not_about_leases_are_ignored(cluster, watching, journal):
+    lookout = Lookout(cluster.client, LeasingSettings(), on_change=lambda *_: journal("called"))
+    error = {"type": "ERROR", "object": {"kind": "Status", "metadata": {"name": "x"}}}
+    await lookout._take([None, [], {}, error, {"type": "ADDED"}, {"type": "ADDED", "object": {}}])
+    assert not journal
