@@ -135,7 +135,7 @@ class Elector:
         self._hastened.set()
 
     def observe(self, lease: Mapping[str, Any]) -> None:
-        """Notice the lease as somebody else has just read it, if this operator does not lead.
+        """Notice the lease as a stream has just brought it, if this operator does not lead.
 
         So this operator knows better since when the holder is silent. It becomes the leader only
         by a look of its own.

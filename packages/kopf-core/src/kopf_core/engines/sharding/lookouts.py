@@ -1,7 +1,7 @@
 """The lookout: tells of the changes of the Leases of the replicas as soon as they are made.
 
 It only makes the replicas quicker. They look at the Leases regularly, too, and they decide nothing
-without a look of their own: what a stream brings can be old.
+without a look of their own: the events of a stream can be old.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class Lookout:
         self._is_refused = False
 
     async def run(self) -> None:
-        """Watch until cancelled, whatever goes wrong with the streams."""
+        """Watch until cancelled, even if the streams fail."""
         while True:
             delay = RETRY
             try:

@@ -100,7 +100,7 @@ class Roll:
         return before is not None and before != self._members[name].progress
 
     def forget(self, named: Set[str]) -> None:
-        """Forget the members that have no Lease, except for those of the assignment."""
+        """Forget the members that have no Lease, except for the members of the assignment."""
         for name in [*self._members.keys() - named]:
             if self._members[name].version is None:
                 del self._members[name]
