@@ -905,6 +905,8 @@ async def test_o_servers_that_know_no_forms_send_whole_objects_of_which_only_the
     await sink.until((None, "a"), ("LISTED", ""), ("ADDED", "b"))
     assert [event["object"].get("spec") for event in sink.raw] == [None, None]
     assert [request.headers["Accept"] for request in server.requests] == [
-        "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
-        "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json",
+        "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1;"
+        "drop=metadata.managedFields,application/json",
+        "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1;"
+        "drop=metadata.managedFields,application/json",
     ]

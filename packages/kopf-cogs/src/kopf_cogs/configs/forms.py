@@ -31,7 +31,10 @@ _IDENTITY: Final = (
 )
 """The fields of the metadata that Kopf itself needs. The functions of users cannot drop them."""
 
-_METADATA: Final = "application/json;as={};g=meta.k8s.io;v=v1,application/json"
+_METADATA: Final = (
+    "application/json;as={};g=meta.k8s.io;v=v1;drop=metadata.managedFields,application/json"
+)
+"""The header ``Accept``. Kubernetes drops the managed fields since 1.38; other servers send them."""
 
 
 class FormError(Exception):
