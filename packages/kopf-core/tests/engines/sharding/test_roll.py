@@ -158,8 +158,18 @@ async def test_o_members_without_leases_are_forgotten_unless_they_are_assigned(r
     await roll.call(set())
     roll.notice(leases.items.pop("group-a"), True)
     roll.notice(leases.items.pop("group-b"), True)
-    roll.forget({"b"})
+    roll.expect({"b"})
     assert roll._members.keys() == {"b", "c"}
+
+
+async def test_o_an_assigned_member_without_a_lease_is_waited_for_since_it_is_known(
+    roll, leases, clock
+):
+    roll.expect({"a"})
+    clock.advance(14)
+    assert (await roll.call({"a"})).living == {"a": 0}
+    clock.advance(1)
+    assert (await roll.call({"a"})).living == {}
 
 
 async def test_o_the_common_lease_is_no_member(roll, leases):

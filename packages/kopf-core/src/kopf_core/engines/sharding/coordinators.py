@@ -71,7 +71,7 @@ class Coordinator:
         known, self._assignment = self._assignment, _parse(metadata)
         if _get_round(self._assignment) < _get_round(known):
             self._attendance = None  # since the look, members could have begun to follow it
-        self._roll.forget(_list_members(self._assignment))
+        self._roll.expect(_list_members(self._assignment))
         self._on_assigned(self._assignment)
 
     def stow(self, metadata: Mapping[str, Any]) -> Mapping[str, Any]:

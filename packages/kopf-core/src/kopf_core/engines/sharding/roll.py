@@ -80,7 +80,7 @@ class Roll:
         noticed = {name for name, one in self._members.items() if one.observation.since > began}
         for name in {*self._members, *bodies, *named} - noticed:
             self._observe(name, bodies.get(name))
-        self.forget(named)
+        self.expect(named)
         living = {
             name: member.confirmed
             for name, member in self._members.items()
@@ -99,8 +99,13 @@ class Roll:
         self._observe(name, None if is_deleted else lease)
         return before is not None and before != self._members[name].progress
 
-    def forget(self, named: Set[str]) -> None:
-        """Forget the members that have no Lease, except for the members of the assignment."""
+    def expect(self, named: Set[str]) -> None:
+        """Since now, wait for the members of the assignment that have no Lease.
+
+        People could have deleted their Leases. Other members without Leases are forgotten.
+        """
+        for name in named - self._members.keys():
+            self._observe(name, None)
         for name in [*self._members.keys() - named]:
             if self._members[name].version is None:
                 del self._members[name]
