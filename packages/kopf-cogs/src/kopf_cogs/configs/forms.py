@@ -34,7 +34,7 @@ _IDENTITY: Final = (
 _METADATA: Final = (
     "application/json;as={};g=meta.k8s.io;v=v1;drop=metadata.managedFields,application/json"
 )
-"""The header ``Accept``. Kubernetes drops the managed fields since 1.38. Older servers send them."""
+"""The header ``Accept``. Since 1.38, Kubernetes does not send the managed fields then."""
 
 
 class FormError(Exception):
