@@ -212,7 +212,7 @@ async def _rewrite_until_clean(client: Client, migration: Migration, report: Rep
     """
     for _ in range(PASSES):
         records = await _list(client, migration.kind)
-        report(f"Rewriting {len(records)} objects ...")
+        report(f"Rewriting {len(records)} object{'s' if len(records) != 1 else ''} ...")
         if not await _rewrite_all(client, migration, records) or migration.problems:
             return
     raise MigrationError(

@@ -404,3 +404,9 @@ def test_people_are_told_of_a_silent_api(world, invoke, monkeypatch):
         result = invoke("objects", "kopfexamples")
     assert result.exit_code == 1
     assert "The API has not answered for 0 seconds, still waiting: GET /apis/" in result.stderr
+
+
+def test_q_one_object_in_place_of_a_kind_gets_a_hint(invoke):
+    result = invoke("objects", "kex", "db-1", "-n", "shop")
+    assert result.exit_code == 2
+    assert "For one object, use: kopf object kex db-1" in result.stderr

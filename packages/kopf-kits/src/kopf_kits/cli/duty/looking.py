@@ -58,15 +58,19 @@ DEFAULT_PREFIX = "kopf.zalando.org"
 )
 @output_option
 @click.argument("kind")
+@click.argument("names", nargs=-1, metavar="")
 def objects(
     access: Access,
     kind: str,
+    names: Sequence[str],
     phases: Sequence[str],
     output: str,
     clusters: Sequence[str] | None,
     **scope: Any,
 ) -> None:
     """Show the state of the objects of a kind."""
+    if names:
+        raise click.UsageError(f"For one object, use: kopf object {kind} {names[0]}")
     selection = select(kind, **scope)
     found, problems = _look_around(access, selection, clusters)
     states = [one.state for one in found]
