@@ -1,6 +1,7 @@
 """The deployment of an operator: rendering of our chart, its values, and the forms of files."""
 
 import dataclasses
+import hashlib
 import json
 import pathlib
 import shutil
@@ -221,6 +222,23 @@ def test_n_images_are_of_tags_or_digests(image: dict[str, str], expected: str) -
     assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == expected
     assert deployment["metadata"]["labels"]["app.kubernetes.io/version"] == "9.9"
     assert "app.kubernetes.io/version" not in deployment["spec"]["selector"]["matchLabels"]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({}, None),
+        ({"podAnnotations": {"a": "b"}}, {"a": "b"}),
+        (
+            {"source": "x", "podAnnotations": {"a": "b"}},
+            {"a": "b", "checksum/source": hashlib.sha256(b"x").hexdigest()},
+        ),
+    ],
+)
+def test_n_only_a_source_has_a_checksum(values: dict[str, Any], expected: Any) -> None:
+    bodies = render_chart(values, name="x", namespace="ns")
+    (deployment,) = [body for body in bodies if body["kind"] == "Deployment"]
+    assert deployment["spec"]["template"]["metadata"].get("annotations") == expected
 
 
 def test_n_definitions_are_kept_when_the_chart_is_uninstalled(crd_path: pathlib.Path) -> None:
