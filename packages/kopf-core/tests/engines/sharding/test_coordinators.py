@@ -26,7 +26,8 @@ class Server:
 
     async def get(self, url: str, **_: Any) -> Any:
         self.listed.set()
-        return {"items": [self._make(*item) for item in self.members.items()]}
+        items = [self._make(*item) for item in self.members.items()]
+        return {"items": items, "metadata": {"resourceVersion": "1"}}
 
     def _make(self, member: str, confirmed: int) -> Any:
         annotations = {CONFIRMED: str(confirmed)}

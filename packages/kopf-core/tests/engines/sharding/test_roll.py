@@ -37,7 +37,8 @@ class Leases:
         }
 
     async def get(self, url: str, **_: Any) -> Any:
-        reply = {"items": [*self.items.values()]}
+        metadata = {"resourceVersion": f"{self._version}"}
+        reply = {"items": [*self.items.values()], "metadata": metadata}
         self._clock.advance(self.delay)
         return reply
 
@@ -193,7 +194,7 @@ async def test_o_only_the_dead_are_buried(roll, leases):
     leases.renew("a", holder="")
     leases.renew("b")
     verdict = await roll.call({"c"})
-    assert verdict == ({"b": 0, "c": 0}, {"a"})
+    assert verdict == ({"b": 0, "c": 0}, {"a"}, "2")
     await roll.bury(verdict.dead)
     assert leases.deleted == ["group-a"]
 
@@ -212,7 +213,9 @@ async def test_o_senseless_confirmations_confirm_nothing(roll, leases, confirmed
     assert (await roll.call(set())).living == {"a": 0}
 
 
-@pytest.mark.parametrize("reply", [None, [], "x", {}, {"items": [1]}, {"items": [{}]}])
+@pytest.mark.parametrize(
+    "reply", [None, [], "x", {}, {"items": [1]}, {"items": [{}]}, {"items": []}]
+)
 async def test_o_replies_that_are_no_lists_are_errors(roll, leases, reply):
     async def get(*_: Any, **__: Any) -> Any:
         return reply

@@ -83,6 +83,11 @@ class Coordinator:
         annotations = {**(metadata.get("annotations") or {}), **own}
         return {**metadata, "labels": labels, "annotations": annotations}
 
+    async def look(self) -> str:
+        """Look at all Leases; return the version since which to watch their changes."""
+        self.elector.hasten()
+        return (await self._roll.call(_list_members(self._assignment))).version
+
     def notice(self, lease: Mapping[str, Any], is_deleted: bool) -> None:
         """Notice a change of the common Lease, or of the Lease of a member, soon after it is made.
 

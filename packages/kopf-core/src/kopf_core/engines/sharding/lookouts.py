@@ -6,7 +6,7 @@ without a look of their own: the events of a stream can be old.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -28,7 +28,8 @@ RETRY = 0.5
 class Lookout:
     """Watches the Leases of the replicas, and gives each change to ``on_change``.
 
-    The existing Leases come first. ``on_change`` gets the Lease, and whether it is deleted.
+    Before each stream, it calls ``look`` to look at all Leases, and to return the version of the
+    list. ``on_change`` gets the Lease, and whether it is deleted.
     """
 
     def __init__(
@@ -36,10 +37,12 @@ class Lookout:
         client: Client,
         settings: LeasingSettings,
         *,
+        look: Callable[[], Awaitable[str]],
         on_change: Callable[[Mapping[str, Any], bool], None],
     ) -> None:
         self._client = client
         self._settings = settings
+        self._look = look
         self._on_change = on_change
         self._is_refused = False
 
@@ -58,11 +61,14 @@ class Lookout:
 
     async def _watch(self) -> None:
         """Watch once. Members renew their Leases all the time, so a silent stream is broken."""
+        async with asyncio.timeout(self._settings.renew_deadline):
+            version = await self._look()
+        selector = f"{MEMBERS}={self._settings.name}"
         watching = self._client.settings.watching
         await watch(
             self._client,
             LEASES.get_url(namespace=self._settings.namespace),
-            params={"watch": "true", "labelSelector": f"{MEMBERS}={self._settings.name}"},
+            params={"watch": "true", "labelSelector": selector, "resourceVersion": version},
             settings=replace(watching, inactivity_timeout=self._settings.renew_deadline),
             on_open=self._notice_access,
             on_batch=self._take,

@@ -50,7 +50,9 @@ class Replica:
         self._coordinator = Coordinator(
             client, settings, identity=identity, clock=clock, on_assigned=self._follow
         )
-        self._lookout = Lookout(client, settings, on_change=self._coordinator.notice)
+        self._lookout = Lookout(
+            client, settings, look=self._coordinator.look, on_change=self._coordinator.notice
+        )
 
     @property
     def obstacle(self) -> str:

@@ -32,6 +32,9 @@ class Attendance(NamedTuple):
 
     dead: Set[str]
 
+    version: str
+    """The version of the list of their Leases."""
+
     def is_about(self, members: Set[str]) -> bool:
         """Whether the look is about all these members; some could have come after it."""
         return members <= self.living.keys() | self.dead
@@ -74,7 +77,7 @@ class Roll:
         began = self._clock.monotonic()
         url = LEASES.get_url(namespace=self._settings.namespace)
         selector = {"labelSelector": f"{MEMBERS}={self._settings.name}"}
-        found = _parse(await self._client.get(url, params=selector, backoffs=()))
+        found, version = _parse(await self._client.get(url, params=selector, backoffs=()))
         found.pop(self._settings.name or "", None)  # it is the common Lease
         bodies = {self._get_member(name): body for name, body in found.items()}
         noticed = {name for name, one in self._members.items() if one.observation.since > began}
@@ -86,7 +89,7 @@ class Roll:
             for name, member in self._members.items()
             if member.observation.is_held_by_other("", began)
         }
-        return Attendance(living, self._members.keys() - living.keys())
+        return Attendance(living, self._members.keys() - living.keys(), version)
 
     def notice(self, lease: Mapping[str, Any], is_deleted: bool) -> bool:
         """Notice a change of the Lease of a member; return whether the known member does less now.
@@ -150,9 +153,10 @@ class Roll:
             pass
 
 
-def _parse(reply: Any) -> dict[str, Mapping[str, Any]]:
-    """The Leases by their names. Raises :class:`APIResponseError`."""
+def _parse(reply: Any) -> tuple[dict[str, Mapping[str, Any]], str]:
+    """The Leases by their names, and the version. Raises :class:`APIResponseError`."""
     try:
-        return {str(body["metadata"]["name"]): body for body in reply["items"] or ()}
+        leases = {str(body["metadata"]["name"]): body for body in reply["items"] or ()}
+        return leases, str(reply["metadata"]["resourceVersion"])
     except (TypeError, KeyError):
         raise APIResponseError("the reply is not a list of leases") from None

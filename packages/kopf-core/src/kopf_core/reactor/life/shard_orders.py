@@ -71,7 +71,8 @@ class Sharding:
             assigner.confirm(order.round)
             return
         gained, lost = order.shards - share.shards, frozenset(share.shards) - order.shards
-        logger.debug(f"Order {order.round}: {len(order.shards)} shards, {len(gained)} are new.")
+        level = logging.INFO if gained or lost else logging.DEBUG
+        logger.log(level, f"Shards of this process: {len(order.shards)}; {len(gained)} are new.")
         again = [shards for shards in self._leaving if shards & gained]
         await self._stop_leaving(again)
         share.shards = order.shards
