@@ -19,6 +19,7 @@ LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 def watching(cluster, journal, monkeypatch):
     """The lookout runs, and tells the journal what it sees."""
     monkeypatch.setattr(lookouts, "RETRY", 0)
+    monkeypatch.setattr(lookouts, "MAX_RETRY", 0)
 
     @contextlib.asynccontextmanager
     async def watching(client: Any = cluster.client, **kwargs: Any) -> AsyncIterator[None]:
@@ -29,10 +30,10 @@ def watching(cluster, journal, monkeypatch):
             journal(len(found["items"]))
             return str(found["metadata"]["resourceVersion"])
 
-        def on_change(lease: Any, is_deleted: bool) -> None:
-            journal((lease["metadata"]["name"], is_deleted))
+        def on_state(lease: Any) -> None:
+            journal(lease["metadata"]["name"])
 
-        lookout = Lookout(client, settings, look=look, on_change=on_change)
+        lookout = Lookout(client, settings, look=look, on_state=on_state)
         task = asyncio.create_task(lookout.run())
         try:
             yield
@@ -56,18 +57,18 @@ async def test_o_the_leases_of_the_group_are_watched(cluster, watching, journal)
         await create(cluster, "other-a", "other")
         await create(cluster, "op")
         await cluster.client.delete(f"{LEASES}/op-a")
-        await journal.until(lambda j: j[1:] == [("op", False), ("op-a", True)])
+        await journal.until(lambda j: j[1:] == ["op", 2])  # it looks what is left
 
 
 async def test_o_a_broken_stream_of_leases_is_opened_again(cluster, watching, journal):
     async with watching():
         await journal.until(lambda j: j == [0])
         await create(cluster, "op-a")
-        await journal.until(lambda j: j == [0, ("op-a", False)])
+        await journal.until(lambda j: j == [0, "op-a"])
         cluster.sandbox.cut_watches("*/leases*")
         await journal.until(lambda j: j[2:] == [1])  # lost changes are noticed by another look
         await create(cluster, "op-b")
-        await journal.until(lambda j: j[3:] == [("op-b", False)])
+        await journal.until(lambda j: j[3:] == ["op-b"])
 
 
 async def test_o_a_silent_stream_of_leases_is_opened_again(cluster, watching, journal):
@@ -84,7 +85,7 @@ async def test_o_failed_streams_of_leases_are_opened_again(cluster, watching, jo
 async def test_o_a_refused_stream_of_leases_is_told_once(cluster, watching, journal, caplog):
     caplog.set_level(logging.INFO, "kopf.sharding")
     with cluster.sandbox.faults.fail(403, path="*/leases*", times=3):
-        async with watching(duration=0):
+        async with watching(retry_period=0):
             await journal.until(lambda j: j == [0])
     [message] = caplog.messages
     assert message.startswith("Kopf cannot watch the leases of the replicas")
@@ -94,10 +95,7 @@ async def test_o_events_that_are_not_about_leases_are_ignored(cluster, watching,
     async def look() -> str:
         return "1"
 
-    def on_change(*_: Any) -> None:
-        journal("called")
-
-    lookout = Lookout(cluster.client, LeasingSettings(), look=look, on_change=on_change)
+    lookout = Lookout(cluster.client, LeasingSettings(), look=look, on_state=journal)
     error = {"type": "ERROR", "object": {"kind": "Status", "metadata": {"name": "x"}}}
     await lookout._take([None, [], {}, error, {"type": "ADDED"}, {"type": "ADDED", "object": {}}])
     assert not journal

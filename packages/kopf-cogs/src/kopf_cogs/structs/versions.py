@@ -3,10 +3,13 @@
 Versions are comparable if they are numbers. All known API servers make such versions.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from kopf_cogs.structs.bodies import RawBody
 
 
-def parse_version(body: RawBody) -> int | None:
+def parse_version(body: Mapping[str, Any]) -> int | None:
     """The version of the state as a number, if it is one."""
     return _as_number(body["metadata"].get("resourceVersion"))
 

@@ -1,6 +1,7 @@
 """The elector against a server in memory, whose replies are late, wrong, or do not come at all."""
 
 import asyncio
+import copy
 import logging
 from typing import Any
 
@@ -337,23 +338,28 @@ async def test_o_cargo_is_read_by_those_who_do_not_lead(server, clock, join):
     assert all(method == "GET" for method, _ in server.requests)
 
 
-async def test_o_a_follower_can_be_told_to_read_the_lease_at_once(server, clock, join):
+async def test_o_a_follower_reads_the_lease_at_once_if_a_stream_says_that_it_is_released(
+    server, clock, join
+):
     server.write(holderIdentity="other", leaseDurationSeconds=15)
     async with join(cargo=Cargo(), retry_period=999) as me:
         await server.until(lambda: server.requests)
         server.write(holderIdentity="", leaseDurationSeconds=1)
-        me.elector.observe(server.stored)  # the lease is released
+        me.elector.announce(server.stored)
         await me.led.wait()
 
 
-async def test_o_a_holder_is_silent_since_it_was_last_observed(server, clock, join):
+async def test_o_a_holder_is_silent_since_its_last_renewal_was_announced(server, clock, join):
     server.write(holderIdentity="other", leaseDurationSeconds=15, renewTime="1")
     async with join(cargo=Cargo(), retry_period=999, renew_deadline=10) as me:
         await server.until(lambda: server.requests)
+        await asyncio.sleep(0)
+        old = copy.deepcopy(server.stored)
         clock.advance(10)
         server.write(holderIdentity="other", leaseDurationSeconds=15, renewTime="2")
-        me.elector.observe(server.stored)
+        assert me.elector.announce(server.stored)
         clock.advance(14)
+        assert not me.elector.announce(old)
         me.elector.hasten()
         await server.until(lambda: len(server.requests) > 1)
         assert not me.led.is_set()

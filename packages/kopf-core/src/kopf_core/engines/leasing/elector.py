@@ -19,10 +19,12 @@ from kopf_cogs.clients.rights import hint_at_role
 from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import LeasingSettings
 from kopf_cogs.structs.resources import LEASES
+from kopf_cogs.structs.versions import parse_version
 from kopf_core.engines.leasing.fences import Fence
 from kopf_core.engines.leasing.lease_records import (
     LeaseRecord,
     Observation,
+    as_mapping,
     make_next,
     make_released,
 )
@@ -134,15 +136,17 @@ class Elector:
         """Renew the lease now if this operator leads, as there is new cargo; or else, read it."""
         self._hastened.set()
 
-    def observe(self, lease: Mapping[str, Any]) -> None:
-        """Notice the lease as a stream has just brought it, if this operator does not lead.
+    def announce(self, lease: Mapping[str, Any]) -> bool:
+        """Notice that a stream has brought this state of the lease; return whether it is news.
 
-        So this operator knows better since when the holder is silent. It becomes the leader only
-        by a look of its own.
+        So this operator knows better since when the holder is silent. But it decides everything
+        by looks of its own: if there is another holder, or none, it looks now.
         """
-        self._observed.observe(LeaseRecord.parse(lease), self._clock.monotonic())
-        if not self.holder:
+        record, now = LeaseRecord.parse(lease), self._clock.monotonic()
+        is_news = self._observed.announce(record, now, parse_version(lease) or 0)
+        if is_news and record.holder != self.holder:
             self.hasten()
+        return is_news
 
     async def release(self, limit: TimeLimit = asyncio.timeout) -> None:
         """Let other operators lead at once, if this one leads.
@@ -268,7 +272,8 @@ class Elector:
             self._keep(None)
         else:
             self._keep(_check(body))
-            self._observed.observe(LeaseRecord.parse(body), self._clock.monotonic())
+            record, version = LeaseRecord.parse(body), parse_version(body) or 0
+            self._observed.observe(record, self._clock.monotonic(), version)
 
     async def _hold(self) -> None:
         """Write that this operator holds the lease since the request, not since the reply."""
@@ -295,7 +300,7 @@ class Elector:
             "metadata": {"name": name, "namespace": namespace},
         }
         metadata = known["metadata"] if self._cargo is None else self._cargo.stow(known["metadata"])
-        spec = {**(known.get("spec") or {}), **record.as_spec()}
+        spec = {**as_mapping(known.get("spec")), **record.as_spec()}
         body = {**known, "metadata": metadata, "spec": spec}
         if self._stored is None:
             url = LEASES.get_url(namespace=namespace)

@@ -14,6 +14,9 @@ from typing import Any
 MAX_TRANSITIONS = 2**31 - 1
 """The largest number that fits into the object. Other clients can have written any number."""
 
+MAX_DURATION = 2**31 - 1
+"""The largest number of seconds that fits into the object."""
+
 
 @dataclass(frozen=True, slots=True)
 class LeaseRecord:
@@ -30,15 +33,16 @@ class LeaseRecord:
     @classmethod
     def parse(cls, body: Mapping[str, Any]) -> "LeaseRecord":
         """Parse the object; unusable fields are as if they were absent."""
-        spec = body.get("spec")
-        spec = spec if isinstance(spec, Mapping) else {}
+        spec = as_mapping(body.get("spec"))
         holder, acquired, renewed = (
             spec.get(name) for name in ("holderIdentity", "acquireTime", "renewTime")
         )
         duration, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
+        if not isinstance(duration, int) or not 0 < duration <= MAX_DURATION:
+            duration = 0
         return cls(
             holder=holder if isinstance(holder, str) else "",
-            duration=float(duration) if isinstance(duration, int) and duration > 0 else 0.0,
+            duration=float(duration),
             transitions=transitions if isinstance(transitions, int) else 0,
             acquired=acquired if isinstance(acquired, str) else None,
             renewed=renewed if isinstance(renewed, str) else None,
@@ -65,10 +69,30 @@ class Observation:
     duration: float = 0.0
     """How long (in seconds) a holder can act if its record does not say that."""
 
-    def observe(self, record: LeaseRecord, now: float) -> None:
-        """Take the record. If it has changed, its holder is alive."""
-        if record != self.record:
-            self.record, self.since = record, now
+    version: int = 0
+    """The highest version of the object that was read or announced."""
+
+    announced: LeaseRecord | None = None
+    """The record that a stream has brought for that version."""
+
+    def observe(self, record: LeaseRecord, now: float, version: int = 0) -> None:
+        """Take the record that was read. If it has changed, its holder is alive.
+
+        If a stream has announced this record, the holder has been silent since then.
+        """
+        if record not in (self.record, self.announced):
+            self.since = now
+        self.record, self.version = record, max(self.version, version)
+
+    def announce(self, record: LeaseRecord, now: float, version: int) -> bool:
+        """Notice that a stream has brought the record; return whether it is newer than all others.
+
+        The holder was alive then. Nothing else follows, because the stream can be late.
+        """
+        if version <= self.version:
+            return False
+        self.announced, self.since, self.version = record, now, version
+        return True
 
     def is_held_by_other(self, identity: str, now: float) -> bool:
         """Whether another operator holds the lease, and is not known to be dead."""
@@ -80,6 +104,11 @@ class Observation:
         if record is None or not record.holder or record.holder == identity:
             return 0.0
         return max(0.0, self.since + (record.duration or self.duration) - now)
+
+
+def as_mapping(value: object) -> Mapping[str, Any]:
+    """A part of the object as it should be: only a broken proxy sends anything else."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def make_next(

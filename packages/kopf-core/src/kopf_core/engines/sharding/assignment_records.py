@@ -6,6 +6,9 @@ from typing import Any
 from kopf_core.engines.sharding.assignments import Assignment, Shard
 from kopf_core.engines.sharding.hashing import SHARDS
 
+MAX_ROUND = 10**18
+"""No member can confirm this round or a later one."""
+
 
 def format_assignment(assignment: Assignment) -> str:
     """The text of the annotation: for each shard, its owner, and its heir with the round."""
@@ -20,6 +23,8 @@ def parse_assignment(text: object) -> Assignment | None:
     except (ValueError, RecursionError):
         return None
     if not isinstance(value, dict) or not isinstance(value.get("round"), int):
+        return None
+    if not 0 <= value["round"] < MAX_ROUND:
         return None
     items = value.get("shards")
     if not isinstance(items, list) or len(items) != SHARDS or not all(map(_is_shard, items)):

@@ -18,6 +18,7 @@ from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import LeasingSettings
 from kopf_core.engines.leasing.elector import Elector
 from kopf_core.engines.leasing.fences import Fence
+from kopf_core.engines.leasing.lease_records import as_mapping
 from kopf_core.engines.sharding.assignment_records import format_assignment, parse_assignment
 from kopf_core.engines.sharding.assignments import Assignment, advance
 from kopf_core.engines.sharding.roll import MEMBERS, Attendance, Roll
@@ -75,33 +76,30 @@ class Coordinator:
         self._on_assigned(self._assignment)
 
     def stow(self, metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-        labels = {**(metadata.get("labels") or {}), MEMBERS: self._settings.name}
+        labels = {**as_mapping(metadata.get("labels")), MEMBERS: self._settings.name}
         assignment = self._plan(_parse(metadata))
         if assignment is None:
             return {**metadata, "labels": labels}
         own = {ASSIGNMENT: format_assignment(assignment)}
-        annotations = {**(metadata.get("annotations") or {}), **own}
+        annotations = {**as_mapping(metadata.get("annotations")), **own}
         return {**metadata, "labels": labels, "annotations": annotations}
 
     async def look(self) -> str:
         """Look at all Leases; return the version since which to watch their changes."""
         self.elector.hasten()
-        return (await self._roll.call(_list_members(self._assignment))).version
+        return (await self._roll.call()).version
 
-    def notice(self, lease: Mapping[str, Any], is_deleted: bool) -> None:
-        """Notice a change of the common Lease, or of the Lease of a member, soon after it is made.
+    def announce(self, lease: Mapping[str, Any]) -> None:
+        """Notice that a stream has brought this state of the common Lease, or of a member's Lease.
 
         So all replicas know since when each of them is silent, also the next coordinator.
         """
-        if lease["metadata"]["name"] != self._settings.name:
-            if self._roll.notice(lease, is_deleted):
-                self._news.set()
-        elif is_deleted:
+        if self._roll.announce(lease):
+            self._news.set()
+        if lease["metadata"]["name"] != self._settings.name or self.elector.is_leading:
+            return
+        if self.elector.announce(lease) and _parse(lease["metadata"]) != self._assignment:
             self.elector.hasten()
-        elif not self.elector.is_leading:
-            self.elector.observe(lease)
-            if _parse(lease["metadata"]) != self._assignment:
-                self.elector.hasten()
 
     async def release(self, limit: TimeLimit) -> None:
         """Let another replica coordinate. Before that, look which members can get our shards.
@@ -111,7 +109,7 @@ class Coordinator:
         if self._attendance is not None:
             with contextlib.suppress(APIError, TimeoutError):
                 async with limit(CALLING_TIMEOUT):
-                    self._attendance = await self._roll.call(_list_members(self._assignment))
+                    self._attendance = await self._roll.call()
         await self.elector.release(limit)
 
     def _plan(self, known: Assignment | None) -> Assignment | None:
@@ -136,7 +134,7 @@ class Coordinator:
             self._news.clear()
             try:
                 async with asyncio.timeout(self._settings.renew_deadline):
-                    self._attendance = await self._roll.call(_list_members(self._assignment))
+                    self._attendance = await self._roll.call()
                     if self._plan(self._assignment) != self._assignment:
                         self.elector.hasten()
                     await self._roll.bury(self._attendance.dead - _list_members(self._assignment))
@@ -169,4 +167,4 @@ def _get_round(assignment: Assignment | None) -> int:
 
 
 def _parse(metadata: Mapping[str, Any]) -> Assignment | None:
-    return parse_assignment((metadata.get("annotations") or {}).get(ASSIGNMENT))
+    return parse_assignment(as_mapping(metadata.get("annotations")).get(ASSIGNMENT))

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from kopf_cogs.clients.errors import APIError, APIForbiddenError
+from kopf_cogs.clients.retries import Backoff
 from kopf_cogs.clients.rights import hint_at_role
 from kopf_cogs.clients.session import Client
 from kopf_cogs.clients.streams import StreamBroken
@@ -21,15 +22,15 @@ from kopf_core.engines.sharding.roll import MEMBERS
 
 logger = logging.getLogger("kopf.sharding")
 
-RETRY = 0.5
+RETRY, MAX_RETRY = 0.25, 1.0
 """How long (in seconds) until the Leases are watched again after a stream has ended or failed."""
 
 
 class Lookout:
-    """Watches the Leases of the replicas, and gives each change to ``on_change``.
+    """Watches the Leases of the replicas, and gives each new state of them to ``on_state``.
 
-    Before each stream, it calls ``look`` to look at all Leases, and to return the version of the
-    list. ``on_change`` gets the Lease, and whether it is deleted.
+    ``look`` must look at all Leases, and return the version of their list. It is called before each
+    stream. It is also called when a Lease is deleted, because the last state says nothing then.
     """
 
     def __init__(
@@ -38,50 +39,53 @@ class Lookout:
         settings: LeasingSettings,
         *,
         look: Callable[[], Awaitable[str]],
-        on_change: Callable[[Mapping[str, Any], bool], None],
+        on_state: Callable[[Mapping[str, Any]], None],
     ) -> None:
         self._client = client
         self._settings = settings
         self._look = look
-        self._on_change = on_change
+        self._on_state = on_state
+        self._backoff = Backoff(RETRY, limit=MAX_RETRY)
         self._is_refused = False
 
     async def run(self) -> None:
         """Watch until cancelled, even if the streams fail."""
         while True:
-            delay = RETRY
+            least = 0.0
             try:
                 await self._watch()
             except APIForbiddenError as e:
                 self._complain(e)
-                delay = self._settings.duration
+                least = self._settings.retry_period
             except (APIError, StreamBroken, StreamStalled, TimeoutError) as e:
                 logger.debug(f"The leases of the replicas are watched anew soon: {e!r}")
-            await asyncio.sleep(delay)
+            await asyncio.sleep(max(least, self._backoff.advance()))
 
     async def _watch(self) -> None:
         """Watch once. Members renew their Leases all the time, so a silent stream is broken."""
-        async with asyncio.timeout(self._settings.renew_deadline):
-            version = await self._look()
+        version, patience = await self._look_in_time(), self._settings.renew_deadline
         selector = f"{MEMBERS}={self._settings.name}"
-        watching = self._client.settings.watching
         await watch(
             self._client,
             LEASES.get_url(namespace=self._settings.namespace),
             params={"watch": "true", "labelSelector": selector, "resourceVersion": version},
-            settings=replace(watching, inactivity_timeout=self._settings.renew_deadline),
+            settings=replace(self._client.settings.watching, inactivity_timeout=patience),
             on_open=self._notice_access,
             on_batch=self._take,
         )
 
+    async def _look_in_time(self) -> str:
+        async with asyncio.timeout(self._settings.renew_deadline):
+            return await self._look()
+
     async def _take(self, batch: list[Any]) -> None:
+        self._backoff.reset()
         for event in batch:
             match event:
-                case {
-                    "type": "ADDED" | "MODIFIED" | "DELETED" as happening,
-                    "object": {"metadata": {"name": str()}} as lease,
-                }:
-                    self._on_change(lease, happening == "DELETED")
+                case {"type": "ADDED" | "MODIFIED", "object": {"metadata": {"name": str()}}}:
+                    self._on_state(event["object"])
+                case {"type": "DELETED"}:
+                    await self._look_in_time()
 
     def _notice_access(self) -> None:
         self._is_refused = False

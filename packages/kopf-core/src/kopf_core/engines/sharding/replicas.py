@@ -51,7 +51,7 @@ class Replica:
             client, settings, identity=identity, clock=clock, on_assigned=self._follow
         )
         self._lookout = Lookout(
-            client, settings, look=self._coordinator.look, on_change=self._coordinator.notice
+            client, settings, look=self._coordinator.look, on_state=self._coordinator.announce
         )
 
     @property
@@ -71,10 +71,13 @@ class Replica:
 
     async def run(self) -> None:
         """Be a member for as long as the operator runs, and coordinate if elected."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._coordinator.elector.run())
-            group.create_task(self._lookout.run())
-            group.create_task(self._live())
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._coordinator.elector.run())
+                group.create_task(self._lookout.run())
+                group.create_task(self._live())
+        except BaseExceptionGroup as e:
+            raise e.exceptions[0] from None
 
     async def release(self, limit: TimeLimit) -> None:
         """Give all shards away, as nothing works anymore. Call this only after :meth:`run`."""
@@ -125,7 +128,8 @@ class Replica:
         try:
             await asyncio.wait([holding, ending], return_when=asyncio.FIRST_COMPLETED)
             if ending.done():
-                logger.warning("The shards of this operator were assigned to others: it stops.")
+                text = f"By the lease {self._settings.name}, this operator does not have its shards"
+                logger.warning(f"{text} anymore: it stops all its work.")
             elif not isinstance(holding.exception(), LeaseLostError):
                 holding.result()
         finally:

@@ -15,7 +15,8 @@ from kopf_cogs.clients.errors import APIConflictError, APINotFoundError, APIResp
 from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import LeasingSettings
 from kopf_cogs.structs.resources import LEASES
-from kopf_core.engines.leasing.lease_records import LeaseRecord, Observation
+from kopf_cogs.structs.versions import parse_version
+from kopf_core.engines.leasing.lease_records import LeaseRecord, Observation, as_mapping
 
 MEMBERS = "kopf.dev/members-of"
 """The label of the common Lease, and of the Leases of members: the name that the replicas share."""
@@ -47,12 +48,6 @@ class _Attendant:
     version: str | None = None
     """The resource version of the Lease; ``None`` if there is no Lease."""
 
-    @property
-    def progress(self) -> tuple[int, bool]:
-        """The confirmed round, and whether the Lease is released."""
-        record = self.observation.record
-        return self.confirmed, record is not None and not record.holder
-
 
 class Roll:
     """Finds the living members and their rounds, with the settings of the coordinator."""
@@ -62,28 +57,23 @@ class Roll:
         self._settings = settings
         self._clock = clock
         self._members: dict[str, _Attendant] = {}
+        self._named: Set[str] = frozenset()
 
-    async def call(self, named: Set[str]) -> Attendance:
+    async def call(self) -> Attendance:
         """Find the living members, and the rounds that they have confirmed.
-
-        ``named`` has the members of the assignment, dead or alive.
 
         A member is dead if its Lease has not changed for long, as of the request: if this process
         is suspended meanwhile, the reply can be old. If a Lease is not there, people could
         have deleted it. Its member does not know that yet, and still works.
-
-        If a change was noticed since the request, the reply can be older than that change.
         """
         began = self._clock.monotonic()
         url = LEASES.get_url(namespace=self._settings.namespace)
         selector = {"labelSelector": f"{MEMBERS}={self._settings.name}"}
-        found, version = _parse(await self._client.get(url, params=selector, backoffs=()))
-        found.pop(self._settings.name or "", None)  # it is the common Lease
-        bodies = {self._get_member(name): body for name, body in found.items()}
-        noticed = {name for name, one in self._members.items() if one.observation.since > began}
-        for name in {*self._members, *bodies, *named} - noticed:
-            self._observe(name, bodies.get(name))
-        self.expect(named)
+        found, version = _parse_list(await self._client.get(url, params=selector, backoffs=()))
+        bodies = {member: body for name, body in found.items() if (member := self._parse(name))}
+        for member in {*self._members, *bodies}:
+            self._observe(member, bodies.get(member))
+        self.expect(self._named)
         living = {
             name: member.confirmed
             for name, member in self._members.items()
@@ -91,22 +81,29 @@ class Roll:
         }
         return Attendance(living, self._members.keys() - living.keys(), version)
 
-    def notice(self, lease: Mapping[str, Any], is_deleted: bool) -> bool:
-        """Notice a change of the Lease of a member; return whether the known member does less now.
+    def announce(self, lease: Mapping[str, Any]) -> bool:
+        """Notice that a stream has brought this state of a Lease; return whether to look soon.
 
-        Then its shards can be given to others sooner: it has ended its work in some, or in all.
+        It is so if the member seems to have ended its work in some shards, or in all of them.
         """
-        name = self._get_member(lease["metadata"]["name"])
-        known = self._members.get(name)
-        before = None if known is None else known.progress
-        self._observe(name, None if is_deleted else lease)
-        return before is not None and before != self._members[name].progress
+        name = self._parse(lease["metadata"]["name"])
+        if name is None:
+            return False
+        member, record = self._find(name), LeaseRecord.parse(lease)
+        now, version = self._clock.monotonic(), parse_version(lease) or 0
+        if not member.observation.announce(record, now, version):
+            return False
+        member.version = member.version or f"{version}"
+        known = member.observation.record
+        has_ended = known is not None and bool(known.holder) and not record.holder
+        return has_ended or (known is not None and _parse_confirmed(lease) > member.confirmed)
 
     def expect(self, named: Set[str]) -> None:
-        """Since now, wait for the members of the assignment that have no Lease.
+        """Since now, wait for these members of the assignment, even if they have no Leases.
 
         People could have deleted their Leases. Other members without Leases are forgotten.
         """
+        self._named = named
         for name in named - self._members.keys():
             self._observe(name, None)
         for name in [*self._members.keys() - named]:
@@ -120,22 +117,26 @@ class Roll:
         return min((one.observation.get_left("", now) for one in members), default=math.inf)
 
     def _observe(self, name: str, body: Mapping[str, Any] | None) -> None:
-        now = self._clock.monotonic()
-        if name not in self._members:
-            self._members[name] = _Attendant(Observation(duration=self._settings.duration))
-        member = self._members[name]
+        member, now = self._find(name), self._clock.monotonic()
         is_lost = body is None and member.version is not None
         member.version = None if body is None else body["metadata"].get("resourceVersion")
         if body is not None:
-            member.observation.observe(LeaseRecord.parse(body), now)
-            text = str((body["metadata"].get("annotations") or {}).get(CONFIRMED))
-            member.confirmed = int(text) if re.fullmatch(r"[0-9]{1,18}", text) else 0
+            record, version = LeaseRecord.parse(body), parse_version(body) or 0
+            member.observation.observe(record, now, version)
+            member.confirmed = _parse_confirmed(body)
         elif is_lost or member.observation.record is None:
             # The member can have renewed the Lease after the latest look, and before the deletion.
             member.observation.observe(LeaseRecord(name), now)
 
-    def _get_member(self, lease: str) -> str:
-        return lease.removeprefix(f"{self._settings.name}-")
+    def _find(self, name: str) -> _Attendant:
+        if name not in self._members:
+            self._members[name] = _Attendant(Observation(duration=self._settings.duration))
+        return self._members[name]
+
+    def _parse(self, lease: str) -> str | None:
+        """The member of this Lease; ``None`` if it is the common Lease, or is not ours."""
+        prefix = f"{self._settings.name}-"
+        return lease.removeprefix(prefix) if lease.startswith(prefix) else None
 
     async def bury(self, members: Set[str]) -> None:
         """Delete the Leases of these members, unless they have changed since the look."""
@@ -153,10 +154,15 @@ class Roll:
             pass
 
 
-def _parse(reply: Any) -> tuple[dict[str, Mapping[str, Any]], str]:
+def _parse_list(reply: Any) -> tuple[dict[str, Mapping[str, Any]], str]:
     """The Leases by their names, and the version. Raises :class:`APIResponseError`."""
     try:
         leases = {str(body["metadata"]["name"]): body for body in reply["items"] or ()}
         return leases, str(reply["metadata"]["resourceVersion"])
     except (TypeError, KeyError):
         raise APIResponseError("the reply is not a list of leases") from None
+
+
+def _parse_confirmed(lease: Mapping[str, Any]) -> int:
+    text = str(as_mapping(lease["metadata"].get("annotations")).get(CONFIRMED))
+    return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else 0

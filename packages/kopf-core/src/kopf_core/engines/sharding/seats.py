@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kopf_core.engines.leasing.lease_records import as_mapping
 from kopf_core.engines.sharding.assignments import Assignment
 from kopf_core.engines.sharding.roll import CONFIRMED, MEMBERS
 from kopf_core.engines.sharding.shares import Order
@@ -57,13 +58,14 @@ class Seat:
         self._hasten()
 
     def load(self, metadata: Mapping[str, Any]) -> None:
-        text = (metadata.get("annotations") or {}).get(CONFIRMED)
+        text = as_mapping(metadata.get("annotations")).get(CONFIRMED)
         self._is_told |= text is not None and self._confirmed > 0 and text == str(self._confirmed)
         self._give_order()
 
     def stow(self, metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-        labels = {**(metadata.get("labels") or {}), MEMBERS: self._group}
-        annotations = {**(metadata.get("annotations") or {}), CONFIRMED: str(self._confirmed)}
+        labels = {**as_mapping(metadata.get("labels")), MEMBERS: self._group}
+        confirmed = {CONFIRMED: str(self._confirmed)}
+        annotations = {**as_mapping(metadata.get("annotations")), **confirmed}
         return {**metadata, "labels": labels, "annotations": annotations}
 
     def _agrees(self, assignment: Assignment | None) -> bool:
