@@ -141,8 +141,10 @@ async def test_o_a_deleted_assignment_stops_everybody_before_another_one(
             await cluster.client.delete(COMMON)
         await journal.until(lambda j: "ends" in j)
         assert not get_shards(operator)
+        await until(lambda: operator._replication.obstacle.startswith("its part"))
         clock.advance(15)
         await journal.until(lambda j: j == ["begins", "ends", "begins"])
+        assert not operator._replication.obstacle
 
 
 async def test_o_assignments_that_are_nested_too_deep_are_replaced(cluster, member, clock):

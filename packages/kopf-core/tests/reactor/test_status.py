@@ -352,7 +352,7 @@ async def test_o_not_ready_until_it_is_one_of_the_replicas_and_has_its_part(
             return "kopf_shards 64.0" in (await get("/metrics"))[1]
 
         await until(has_all)
-    assert problem.startswith("not one of the replicas: The lease default/op")
+    assert problem.startswith("not at work as a replica: The lease default/op")
 
 
 async def test_i_liveness_runs_the_probe_handlers(cluster, operate, registry, get):

@@ -17,6 +17,7 @@ from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.credentials import ConnectionInfo
 from kopf_core.actions.context import OperatorContext, operator_var
+from kopf_core.engines.leasing.fences import Fence
 from kopf_kits.certificates import Authority, CertificateError
 from kopf_kits.sandbox import Sandbox
 from kopf_kits.webhooks import WebhookServerError, WebhookServiceServer
@@ -142,6 +143,16 @@ async def test_serving_with_a_secret(
             assert response.status == 200
     assert served.handlers.calls[0]["webhook"] == "fn1"
     assert await client.get(f"{URL}/svc1-certificate")
+
+
+@pytest.mark.usefixtures("cryptography")
+async def test_q_replicas_that_do_not_lead_can_make_the_certificate(
+    serve: Serve, client: Client, unused_port: int
+) -> None:
+    client.fence = Fence(SystemClock())  # it is closed: nobody else can write
+    server = WebhookServiceServer("svc1", namespace="ns1", port=unused_port)
+    async with serve(server):
+        assert await client.get(f"{URL}/svc1-certificate")
 
 
 @pytest.mark.parametrize("has_ca", [True, False])

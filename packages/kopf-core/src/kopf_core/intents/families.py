@@ -46,7 +46,11 @@ class Family(Mapping[str, Mapping[str, dict[str, Any]]]):
         return repr({kind: [*items] for kind, items in self._items.items()})
 
     def __getitem__(self, kind: str) -> Mapping[str, dict[str, Any]]:
-        return self._items[self._kinds.get(kind, kind)]
+        try:
+            return self._items[self._kinds.get(kind, kind)]
+        except KeyError:
+            text = f"{kind!r} is none of the kinds: {', '.join(self._items) or 'there are none'}"
+            raise KeyError(text) from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._items)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -163,6 +164,16 @@ async def test_o_a_released_lease_is_not_deleted_while_the_assignment_names_its_
     coordinator.load(make("a", round=2))
     await look(coordinator, server)
     assert server.deleted == ["group-b"]
+
+
+async def test_q_each_death_is_told_once(coordinator, server, caplog):
+    caplog.set_level(logging.INFO, "kopf.sharding")
+    server.members, server.released = {"a": 1, "b": 1, "c": 1}, {"b", "c"}
+    coordinator.load(make("a", "b"))
+    await look(coordinator, server)
+    await look(coordinator, server)
+    text = "The replica with the lease group-b is gone: others get its shards."
+    assert caplog.messages == [text]
 
 
 async def test_o_the_dead_lose_their_shards(coordinator, server, clock):

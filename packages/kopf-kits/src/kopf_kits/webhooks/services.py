@@ -103,6 +103,7 @@ class WebhookServiceServer(WebhookServer):
                 "which is only accessible in operators."
             )
         hostnames = {host, host.removesuffix(".svc"), self.service, f"{host}.cluster.local"}
+        client = client.without_fence()  # all replicas need it, and versions prevent conflicts
         return SecretProvider(client, self._get_namespace(), self.secret, hostnames, SystemClock())
 
     def _read_bundle(self) -> bytes | None:

@@ -16,9 +16,6 @@ LATE = datetime.timedelta(seconds=60)
 MOST_MISSED = 100
 """The largest number of missed runs to make up for. Older ones are dropped."""
 
-MOMENT = datetime.timedelta(milliseconds=1)
-"""Event loops can wake up slightly earlier than asked."""
-
 NAP = 60.0
 """In seconds: longer waits are halved, to notice that the wall clock was set forward."""
 
@@ -53,7 +50,8 @@ class Calendar:
         return self.scheduled + self._offset
 
     def is_due(self, now: datetime.datetime) -> bool:
-        return self.scheduled + self._offset <= now + MOMENT
+        """Whether the run can start. Event loops can wake up slightly too early."""
+        return self.scheduled + self._offset <= now
 
     def finish(self) -> None:
         """The run has ended, with success or without."""

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from typing import Any
 
 from kopf_cogs.aiokits.clocks import Clock, TimeLimit
@@ -57,6 +57,9 @@ class Coordinator:
         """Something has come that the next assignment can depend on."""
 
         self._complaint = ""
+        self._dead: Set[str] = frozenset()
+        """The members of the assignment that are known to be dead."""
+
         self.elector = Elector(
             client,
             settings,
@@ -137,6 +140,7 @@ class Coordinator:
                     self._attendance = await self._roll.call()
                     if self._plan(self._assignment) != self._assignment:
                         self.elector.hasten()
+                    self._tell_of_dead(self._attendance.dead & _list_members(self._assignment))
                     await self._roll.bury(self._attendance.dead - _list_members(self._assignment))
                 self._complaint = ""
                 left = self._roll.get_left(self._attendance.living)
@@ -145,6 +149,13 @@ class Coordinator:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(left, self._settings.retry_period)):
                     await self._news.wait()
+
+    def _tell_of_dead(self, names: Set[str]) -> None:
+        """Log each death once."""
+        for name in names - self._dead:
+            lease = f"{self._settings.name}-{name}"
+            logger.info(f"The replica with the lease {lease} is gone: others get its shards.")
+        self._dead = names
 
     async def _forget(self) -> None:
         self._attendance = None

@@ -56,9 +56,12 @@ class Replica:
 
     @property
     def obstacle(self) -> str:
-        """Why it is no member, or takes no part in the election; empty after it has joined both."""
+        """Why it has no part of the objects: it must join the others, and get its shards."""
         electors = [self._coordinator.elector, *([self._elector] if self._elector else [])]
-        return next((one.obstacle for one in electors if one.obstacle), "")
+        if obstacle := next((one.obstacle for one in electors if one.obstacle), ""):
+            return obstacle
+        has_part = self._seat is not None and self._seat.is_ordered
+        return "" if has_part else "its part of the objects is not assigned yet"
 
     async def wait(self) -> Order:
         return await self._orders.get()

@@ -38,6 +38,11 @@ class Seat:
         self._held = frozenset[int]()
         """The shards in which anything can work."""
 
+    @property
+    def is_ordered(self) -> bool:
+        """Whether this member has got any order."""
+        return self._given > 0
+
     def follow(self, assignment: Assignment | None) -> None:
         """Notice the current assignment. If it contradicts the followed one, the life is over."""
         if assignment is not None and not self._latest.round and not assignment.names(self._member):

@@ -139,8 +139,8 @@ class Handling:
         await self.orchestrator.stop(min(settings.queueing.exit_timeout, exit.get_left_for_work()))
         if not self.orchestrator.is_idle:
             logger.warning(
-                f"Waiting for sync handlers to end, as threads cannot be cancelled: "
-                f"{exit.describe()}. To exit at once, send the signal again."
+                f"Waiting for the end of {exit.describe()}. Threads cannot be cancelled. "
+                f"To exit at once, send the signal again."
             )
             await exit.wait_for(lambda: self.orchestrator.is_idle, exit.get_left_for_work)
             if tasks := self.orchestrator.cancel():

@@ -111,7 +111,7 @@ class OperatorStatus:
         if obstacle := self._leadership.obstacle:
             yield "not in the election", obstacle
         if obstacle := self._replication.obstacle:
-            yield "not one of the replicas", obstacle
+            yield "not at work as a replica", obstacle
         if essentials.exit.requested.is_set():
             yield "the operator is stopping", ""
         if handling.governor.is_paused and essentials.readiness.is_ready:
