@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import os
 import statistics
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -131,7 +132,10 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=4000)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--selecting", action="store_true", help="the server selects by shards")
     args = parser.parse_args()
+    if args.selecting:
+        os.environ["BENCH_SELECTING"] = "1"
     config = Config(cores=[])
     engine = Engine("ours", ensure_ours(config))
     for trigger in args.trigger.split(","):
