@@ -35,7 +35,7 @@ class Api:
 
         self.counters: Counter[str] = Counter()
         self.gated: list[tuple[Connection, Request]] | None = None
-        self.snapshots: dict[str, list[bytes]] = {}  # for the lists in progress, by versions
+        self.snapshots: dict[tuple[str, View], list[bytes]] = {}  # for the lists in progress
         self.control = Control(self)
 
     def handle(self, connection: Connection, request: Request) -> None:
@@ -110,15 +110,16 @@ class Api:
         # All pages show the same moment. Or else the changes made between the pages would be lost
         # for those who watch from the version of the last page.
         version, _, begin = (request.param("continue") or f"{store.version}.0").partition(".")
-        raws = self.snapshots.pop(version, None)
+        view = View.of(request)
+        raws = self.snapshots.pop((version, view), None)
         if raws is None:
-            raws = View.of(request).select(store.objects)
+            raws = view.select(store.objects)
         start, limit = int(begin), int(request.param("limit") or 0)
         stop = start + limit if 0 < limit < len(raws) - start else len(raws)
         meta: dict[str, Any] = {"resourceVersion": version}
         if stop < len(raws):
             meta |= {"continue": f"{version}.{stop}", "remainingItemCount": len(raws) - stop}
-            self.snapshots[version] = raws
+            self.snapshots[version, view] = raws
         connection.respond(
             b'{"kind":"KopfExampleList","apiVersion":"kopf.dev/v1","metadata":%b,"items":[%b]}'
             % (dumps(meta), b",".join(raws[start:stop]))
