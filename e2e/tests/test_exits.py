@@ -218,7 +218,7 @@ async def test_f1_r16_the_second_signal_does_not_wait_for_threads(world, start):
     async with start(HUNG["sync-handler"]) as running:
         await running.until("hanging")
         running.signal()
-        await running.until("Waiting for sync handlers to end")
+        await running.until("Threads cannot be cancelled")
         running.signal()
         assert await running.end() == 1
     (error,) = running.errors
@@ -308,7 +308,7 @@ async def event(**_):
     async with start(source) as running:
         await running.until("called")
         running.signal()
-        await running.until("Waiting for sync handlers to end")
+        await running.until("Threads cannot be cancelled")
         (running.folder / "release").touch()
         assert await running.end() == 0
     obj = await world.get()
