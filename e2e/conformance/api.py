@@ -27,6 +27,7 @@ PATIENCE = 60.0  # seconds to wait for what must come
 ROOTS = {
     **dict.fromkeys(["deployments", "statefulsets"], "/apis/apps/v1"),
     "jobs": "/apis/batch/v1",
+    "cronjobs": "/apis/batch/v1",
     "leases": "/apis/coordination.k8s.io/v1",
     "customresourcedefinitions": "/apis/apiextensions.k8s.io/v1",
     "mutatingwebhookconfigurations": "/apis/admissionregistration.k8s.io/v1",

@@ -51,11 +51,11 @@ PEACE = DURATION + 6 * PERIOD
 It is the time until a replica is found dead, and until the shards have moved.
 """
 
-ORPHANED = DURATION + 1.0
+ORPHANED = DURATION + 1.6
 """How long a shard may have no replica after the last fault, when all replicas run again.
 
 It is the time until a replica is found dead. It counts since others have noticed its last renewal:
-if their streams were broken, they open them again half a second after the fault.
+if their streams were broken, they open them again at most a second and a half after the fault.
 """
 
 CALM = 4.0

@@ -361,6 +361,53 @@ async def jobs(api: Api) -> Any:
     ]
 
 
+CRONJOB: dict[str, Any] = {
+    "schedule": "*/5 1-3 1,15 jan sun",
+    "jobTemplate": {
+        "spec": {"template": {"spec": {"containers": [CONTAINER], "restartPolicy": "Never"}}}
+    },
+}
+
+
+@area.behaviour("Cron jobs get their defaults")
+async def cron_jobs(api: Api) -> Any:
+    reply = await api.create("cronjobs", {**meta(), "spec": CRONJOB})
+    fields = ("concurrencyPolicy", "suspend", "successfulJobsHistoryLimit", "jobTemplate.metadata")
+    pod = "jobTemplate.spec.template.spec"
+    return [
+        reply.show(*(f"spec.{field}" for field in (*fields, f"{pod}.dnsPolicy"))),
+        sorted(reply["spec.jobTemplate.spec"]),
+    ]
+
+
+@area.behaviour("Cron jobs are checked")
+async def wrong_cron_jobs(api: Api) -> Any:
+    job = CRONJOB["jobTemplate"]["spec"]["template"]["spec"]
+    templates = [
+        {"spec": {"template": {"spec": {**job, **change}}}}
+        for change in ({"restartPolicy": "Always"}, {"containers": [{"name": "x"}]})
+    ]
+    changes: list[dict[str, Any]] = [
+        {"schedule": "bad"},
+        {"schedule": "* * * * * *"},
+        {"schedule": "99 * * * *"},
+        {"schedule": "* * 0 * *"},
+        {"schedule": "* * 9-3 * *"},
+        {"schedule": "@sometimes"},
+        {"schedule": "TZ=UTC * * * * *"},
+        {"timeZone": "No/Where"},
+        {"concurrencyPolicy": "Odd"},
+        {"failedJobsHistoryLimit": -1},
+        *({"jobTemplate": template} for template in templates),
+    ]
+    replies = [
+        await api.create("cronjobs", {**meta(), "spec": {**CRONJOB, **change}})
+        for change in changes
+    ]
+    replies.append(await api.create("cronjobs", {**meta("x" * 53), "spec": CRONJOB}))
+    return [causes(reply.show("kind")) for reply in replies]
+
+
 @area.behaviour("Stateful sets and volume claims get their defaults")
 async def storage(api: Api) -> Any:
     spec = {**DEPLOYMENT["spec"], "serviceName": "x"}

@@ -116,7 +116,7 @@ async def test_pods(client):
         ("apps", "daemonsets", WORKLOAD),
         ("batch", "jobs", {"template": {"spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}}),
         ("batch", "cronjobs", {"schedule": "* * * * *", "jobTemplate": {
-            "spec": {"template": TEMPLATE}}}),
+            "spec": {"template": {"spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}}}}),
     ],
 )  # fmt: skip
 async def test_workloads(client, group, plural, spec):
@@ -290,3 +290,37 @@ async def test_tokens(client):
     answer = await client.post(f"{NS}/serviceaccounts/x/token", {"spec": {}})
     assert answer.status == 201
     assert answer.json["status"]["token"]
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"schedule": "bad"}, "spec.schedule"),
+        ({"schedule": "60 * * * *"}, "spec.schedule"),
+        ({"schedule": "* * 0 * *"}, "spec.schedule"),
+        ({"schedule": "* 5-3 * * *"}, "spec.schedule"),
+        ({"schedule": "@sometimes"}, "spec.schedule"),
+        ({"schedule": "CRON_TZ=UTC * * * * *"}, "spec.schedule"),
+        ({"timeZone": "No/Where"}, "spec.timeZone"),
+        ({"concurrencyPolicy": "Odd"}, "spec.concurrencyPolicy"),
+        ({"failedJobsHistoryLimit": -1}, "spec.failedJobsHistoryLimit"),
+    ],
+)
+async def test_q_wrong_cron_jobs_are_refused(client, change, field):
+    pod = {**TEMPLATE["spec"], "restartPolicy": "Never"}
+    spec = {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": {"spec": pod}}}, **change}
+    path = "/apis/batch/v1/namespaces/default/cronjobs"
+    answer = await client.post(path, {"metadata": {"name": "x"}, "spec": spec})
+    assert answer.status == 422
+    assert [cause["field"] for cause in answer.json["details"]["causes"]] == [field]
+
+
+@pytest.mark.parametrize("schedule", ["@daily", "@every 5m", "*/5 1-3 1,15 jan sun"])
+async def test_q_right_schedules_of_cron_jobs_are_accepted(client, schedule):
+    pod = {**TEMPLATE["spec"], "restartPolicy": "Never"}
+    spec = {"schedule": schedule, "jobTemplate": {"spec": {"template": {"spec": pod}}}}
+    path = "/apis/batch/v1/namespaces/default/cronjobs"
+    answer = await client.post(path, {"metadata": {"name": "y" * 52}, "spec": spec})
+    assert answer.status == 201
+    answer = await client.post(path, {"metadata": {"name": "y" * 53}, "spec": spec})
+    assert answer.status == 422

@@ -99,7 +99,9 @@ def current_invocation() -> Invocation:
     try:
         return invocation_var.get()
     except LookupError:
-        raise LookupError("This function can only be used inside of a handler.") from None
+        raise LookupError(
+            "This function can only be used inside of a handler, or in kopf.testing.Connected."
+        ) from None
 
 
 def current_body() -> Body:

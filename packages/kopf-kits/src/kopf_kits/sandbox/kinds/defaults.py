@@ -13,6 +13,7 @@ from kopf_kits.sandbox.store.rules import Obj, Rules
 
 from .claims import check_claim
 from .crds import check_definition, complete_definition
+from .cronchecks import check_cronjob
 from .eventchecks import check_event
 from .kindchecks import (
     all_of,
@@ -193,6 +194,9 @@ def _complete_cronjob(obj: Obj, old: Obj | None) -> None:
     spec = _section(obj, "spec")
     _fill(spec, concurrencyPolicy="Allow", suspend=False)
     _fill(spec, successfulJobsHistoryLimit=3, failedJobsHistoryLimit=1)
+    job = _section(spec, "jobTemplate")
+    job.setdefault("metadata", {})
+    complete_template(_section(job, "spec"))
     obj.setdefault("status", {})
 
 
@@ -296,7 +300,7 @@ RULES: dict[str, Rules] = {
     "daemonsets": _counted(complete=_complete_daemonset, check=_WORKLOAD),
     "jobs": _counted(complete=_complete_job, check=_JOB, orphans=True,
                      fields=("status.successful",)),
-    "cronjobs": _counted(complete=_complete_cronjob),
+    "cronjobs": _counted(complete=_complete_cronjob, check=check_cronjob),
     "leases": _plain(create_on_update=True, check=check_lease),
     "priorityclasses": _counted(complete=_complete_priorityclass, check=_fixed("value")),
     "storageclasses": _plain(complete=_complete_storageclass,

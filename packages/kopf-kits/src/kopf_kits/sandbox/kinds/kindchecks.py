@@ -19,17 +19,17 @@ _SERVICES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _PORT_TEXT = "must be between 1 and 65535, inclusive"
 
 
-def _required(path: str, text: str = "") -> Cause:
+def required(path: str, text: str = "") -> Cause:
     return Cause("FieldValueRequired", path, f"Required value: {text}".removesuffix(": "))
 
 
-def _unsupported(path: str, value: Any, options: Iterable[str]) -> Cause:
+def unsupported(path: str, value: Any, options: Iterable[str]) -> Cause:
     listed = ", ".join(f'"{option}"' for option in options)
     text = f'Unsupported value: "{value}": supported values: {listed}'
     return Cause("FieldValueNotSupported", path, text)
 
 
-def _section(obj: Obj, name: str = "spec") -> Obj:
+def section(obj: Obj, name: str = "spec") -> Obj:
     found = obj.get(name)
     return found if isinstance(found, dict) else {}
 
@@ -51,16 +51,16 @@ def check_data(obj: Obj, old: Obj | None) -> Iterator[Cause]:
 
 
 def check_service(obj: Obj, old: Obj | None) -> Iterator[Cause]:
-    spec = _section(obj)
+    spec = section(obj)
     ports = spec.get("ports") or []
     if not ports and spec.get("type") != "ExternalName" and spec.get("clusterIP") != "None":
-        yield _required("spec.ports")
+        yield required("spec.ports")
     if spec.get("type") not in _SERVICES:
-        yield _unsupported("spec.type", spec.get("type"), _SERVICES)
+        yield unsupported("spec.type", spec.get("type"), _SERVICES)
     for index, port in enumerate(ports):
         path = f"spec.ports[{index}]"
         if len(ports) > 1 and not port.get("name"):
-            yield _required(f"{path}.name")
+            yield required(f"{path}.name")
         for field in ("port", "targetPort"):
             value = port.get(field)
             if isinstance(value, int) and not 1 <= value <= 65535:
@@ -68,8 +68,8 @@ def check_service(obj: Obj, old: Obj | None) -> Iterator[Cause]:
 
 
 def check_pod(obj: Obj, old: Obj | None) -> Iterator[Cause]:
-    yield from _check_pod_spec(_section(obj), "spec")
-    if old is not None and _fixed_part(_section(obj)) != _fixed_part(_section(old)):
+    yield from _check_pod_spec(section(obj), "spec")
+    if old is not None and _fixed_part(section(obj)) != _fixed_part(section(old)):
         text = (
             "Forbidden: pod updates may not change fields other than "
             "`spec.containers[*].image`,`spec.initContainers[*].image`,"
@@ -101,20 +101,20 @@ def _check_pod_spec(spec: Obj, path: str) -> Iterator[Cause]:
             yield Cause("FieldValueDuplicate", f"{where}.name", f'Duplicate value: "{name}"')
         seen.add(name)
         if not container.get("image"):
-            yield _required(f"{where}.image")
+            yield required(f"{where}.image")
         for number, port in enumerate(container.get("ports") or ()):
             if not port.get("containerPort"):
-                yield _required(f"{where}.ports[{number}].containerPort")
+                yield required(f"{where}.ports[{number}].containerPort")
     restart = spec.get("restartPolicy")
     if restart not in (*_RESTARTS, None):
-        yield _unsupported(f"{path}.restartPolicy", restart, _RESTARTS)
+        yield unsupported(f"{path}.restartPolicy", restart, _RESTARTS)
 
 
 def check_workload(obj: Obj, old: Obj | None) -> Iterator[Cause]:
     """The selector, the template, and the replicas of a workload."""
-    spec = _section(obj)
-    template = _section(spec, "template")
-    labels = _section(template, "metadata").get("labels") or {}
+    spec = section(obj)
+    template = section(spec, "template")
+    labels = section(template, "metadata").get("labels") or {}
     selector = spec.get("selector")
     replicas = spec.get("replicas")
     if isinstance(replicas, int) and replicas < 0:
@@ -128,19 +128,23 @@ def check_workload(obj: Obj, old: Obj | None) -> Iterator[Cause]:
             text = "`selector` does not match template `labels`"
             path = "spec.template.metadata.labels"
             yield invalid_value(path, labels or None, text)
-    yield from _check_pod_spec(_section(template), "spec.template.spec")
+    yield from _check_pod_spec(section(template), "spec.template.spec")
 
 
 def check_job(obj: Obj, old: Obj | None) -> Iterator[Cause]:
-    template = _section(_section(obj), "template")
-    yield from _check_pod_spec(_section(template), "spec.template.spec")
-    if _section(template).get("restartPolicy") == "Always":
-        path = "spec.template.spec.restartPolicy"
-        yield _required(path, 'valid values: "OnFailure", "Never"')
+    yield from check_job_template(section(section(obj), "template"), "spec.template")
+
+
+def check_job_template(template: Obj, path: str) -> Iterator[Cause]:
+    """The template of the pods of a job."""
+    yield from _check_pod_spec(section(template), f"{path}.spec")
+    if section(template).get("restartPolicy") == "Always":
+        text = 'valid values: "OnFailure", "Never"'
+        yield required(f"{path}.spec.restartPolicy", text)
 
 
 def check_lease(obj: Obj, old: Obj | None) -> Iterator[Cause]:
-    spec = _section(obj)
+    spec = section(obj)
     duration, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
     if duration is not None and duration <= 0:
         yield invalid_value("spec.leaseDurationSeconds", duration, "must be greater than 0")
@@ -161,13 +165,13 @@ def _check_webhook(hook: Obj, path: str) -> Iterator[Cause]:
         yield invalid_value(f"{path}.name", hook.get("name", ""), text)
     effects = hook.get("sideEffects")
     if not effects:
-        yield _required(f"{path}.sideEffects", "must specify one of None, NoneOnDryRun")
+        yield required(f"{path}.sideEffects", "must specify one of None, NoneOnDryRun")
     elif effects not in ("None", "NoneOnDryRun"):
-        yield _unsupported(f"{path}.sideEffects", effects, ("None", "NoneOnDryRun"))
+        yield unsupported(f"{path}.sideEffects", effects, ("None", "NoneOnDryRun"))
     versions = hook.get("admissionReviewVersions") or []
     if not versions:
         text = "must specify one of v1, v1beta1"
-        yield _required(f"{path}.admissionReviewVersions", text)
+        yield required(f"{path}.admissionReviewVersions", text)
     elif not {"v1", "v1beta1"} & set(versions):
         text = "must include at least one of v1, v1beta1"
         yield invalid_value(f"{path}.admissionReviewVersions", versions, text)
@@ -176,7 +180,7 @@ def _check_webhook(hook: Obj, path: str) -> Iterator[Cause]:
         yield invalid_value(f"{path}.timeoutSeconds", hook["timeoutSeconds"], text)
     policy = hook.get("failurePolicy", "Fail")
     if policy not in ("Fail", "Ignore"):
-        yield _unsupported(f"{path}.failurePolicy", policy, ("Fail", "Ignore"))
+        yield unsupported(f"{path}.failurePolicy", policy, ("Fail", "Ignore"))
     yield from _check_client(hook.get("clientConfig") or {}, f"{path}.clientConfig")
     for index, rule in enumerate(hook.get("rules") or ()):
         yield from _check_operations(rule, f"{path}.rules[{index}].operations")
@@ -185,11 +189,11 @@ def _check_webhook(hook: Obj, path: str) -> Iterator[Cause]:
 def _check_client(config: Obj, path: str) -> Iterator[Cause]:
     url = config.get("url")
     if bool(url) == bool(config.get("service")):
-        yield _required(path, "exactly one of url or service is required")
+        yield required(path, "exactly one of url or service is required")
     elif url and not url.startswith("https://"):
         text = "'https' is the only allowed URL scheme; desired format: https://host[/path]"
         yield invalid_value(f"{path}.url", url.partition(":")[0], text)
-    yield from _check_service_path(_section(config, "service").get("path"), f"{path}.service.path")
+    yield from _check_service_path(section(config, "service").get("path"), f"{path}.service.path")
 
 
 def _check_service_path(value: str | None, path: str) -> Iterator[Cause]:
@@ -211,7 +215,7 @@ def _check_operations(rule: Obj, path: str) -> Iterator[Cause]:
     known = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
     for index, operation in enumerate(rule.get("operations") or ()):
         if operation not in known:
-            yield _unsupported(f"{path}[{index}]", operation, known)
+            yield unsupported(f"{path}[{index}]", operation, known)
 
 
 def all_of(*checks: Callable[[Obj, Obj | None], Iterable[Cause]]) -> Any:

@@ -122,7 +122,7 @@ class Store:
         """The objects stored in an earlier version of the kind: any next write changes them."""
 
         self.deleting: set[Key] = set()
-        self.compacted = 0
+        self.compacted = self.versions.current
         self._keys: list[Key] = []
         self._history: deque[Change] = deque()
         self._history_size = history
