@@ -58,6 +58,11 @@ It is the time until a replica is found dead. It counts since others have notice
 if their streams were broken, they open them again at most a second and a half after the fault.
 """
 
+ADOPTED = DURATION + 5 * PERIOD
+"""In how many seconds after the last fault all shards have their replicas at once, even if some
+replicas come only then.
+"""
+
 CALM = 4.0
 """How much rarer the objects change in peace, when they only show who handles them."""
 
@@ -136,8 +141,9 @@ class Life:
             self.world.tell("peace")
             self._pace = CALM
             await asyncio.sleep(max(0.0, self._resumed - self.world.loop.time()))
+            last = self.world.loop.time()
             await self._gather()
-            await self._adopt(self.world.loop.time() + PEACE)
+            await self._adopt(last, self.world.loop.time() + PEACE)
             changing.cancel()
             looking.cancel()
             await asyncio.wait([changing, looking])
@@ -182,14 +188,19 @@ class Life:
                 return
             await asyncio.sleep(SAMPLED)
 
-    async def _adopt(self, until: float) -> None:
+    async def _adopt(self, last: float, until: float) -> None:
         """In peace, look for how long any shard has no replica, one after another."""
+        adopted = until
         since = dict.fromkeys(range(SHARDS), self.world.loop.time())
         while (now := self.world.loop.time()) < until:
             for process in self._find_acting():
                 since.update(dict.fromkeys([*get_share(process), *get_left_shards(process)], now))
+            if all(held == now for held in since.values()):
+                adopted = min(adopted, now)
             self.orphaned = max(self.orphaned, now - min(since.values()))
             await asyncio.sleep(SAMPLED)
+        if adopted - last > ADOPTED:
+            self.problems.append(f"Shards have no replica {adopted - last:.1f} s after the fault")
         if self.orphaned > ORPHANED:
             self.problems.append(f"A shard has had no replica for {self.orphaned:.1f} s in peace")
 

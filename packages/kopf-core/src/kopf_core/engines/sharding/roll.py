@@ -84,7 +84,7 @@ class Roll:
     def announce(self, lease: Mapping[str, Any]) -> bool:
         """Notice that a stream has brought this state of a Lease; return whether to look soon.
 
-        It is so if the member seems to have ended its work in some shards, or in all of them.
+        The coordinator looks soon if the member seems to have ended its work in any shards.
         """
         name = self._parse(lease["metadata"]["name"])
         if name is None:

@@ -53,8 +53,9 @@ def _is_zone(name: str) -> bool:
 
 
 def _find_problem(schedule: str) -> str | None:
-    """Find what is wrong with the schedule, in the words of the server; some things are left out:
-    texts in place of numbers, and steps.
+    """Find the problem of the schedule, in the words of the server.
+
+    The sandbox accepts wrong names of months and days, and wrong steps; the server refuses them.
     """
     if "TZ=" in schedule:
         return "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
