@@ -84,6 +84,15 @@ async def test_o_replicas_have_equal_parts_that_move_at_exits(cluster, member):
         assert len(await list_memberships(cluster)) == 1
 
 
+async def test_o_the_leases_leave_time_for_the_move_of_the_shards(cluster, member, settings):
+    settings.sharding.duration, settings.sharding.renew_deadline = 30, 20
+    async with member():
+        common, [lease] = await cluster.client.get(COMMON), await list_memberships(cluster)
+        lease = await cluster.client.get(f"{LEASES}/{lease}")
+        terms = [one["spec"]["leaseDurationSeconds"] for one in (common, lease)]
+        assert terms == [25, 25]
+
+
 async def test_o_the_exiting_coordinator_gives_its_shards_away_itself(cluster, member):
     async with contextlib.AsyncExitStack() as stack, contextlib.AsyncExitStack() as others:
         one = await stack.enter_async_context(member())

@@ -164,7 +164,7 @@ class ShardingSettings(SettingsGroup):
     """The namespace of the Leases; by default, that of the pod, or of the current context."""
 
     duration: Seconds = 15.0
-    """For how long (in seconds) others wait since the last sign of life of a replica."""
+    """In how many seconds since the last sign of life of a replica, others have its shards."""
 
     renew_deadline: Seconds = 10.0
     """For how long (in seconds) a replica acts with no renewal; it must be less than that."""

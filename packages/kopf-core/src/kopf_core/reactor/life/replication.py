@@ -21,6 +21,15 @@ if TYPE_CHECKING:  # its import takes time, and few operators need it
 logger = logging.getLogger("kopf.sharding")
 
 
+def choose_term(settings: LeasingSettings) -> float:
+    """Choose for how many seconds the Leases of replicas last: until the middle of the settings.
+
+    The first half of the time between them is for late requests of a replica that stops working.
+    The second half is for the other replicas: to notice the silence, and to move the shards.
+    """
+    return (settings.renew_deadline + settings.duration) / 2
+
+
 class Replication:
     """Shares the objects with other replicas, if the settings name their Leases or their ring."""
 
@@ -82,6 +91,7 @@ class Replication:
         from kopf_core.engines.sharding.replicas import Replica
 
         client, identity = self._essentials.free_client, make_identity()
+        settings.duration = choose_term(settings)
         return Replica(client, settings, identity=identity, clock=clock, fence=fence)
 
     def _join_ring(self, settings: LeasingSettings, clock: Clock, fence: Fence) -> "RingMember":
