@@ -10,6 +10,7 @@ from kopf_cogs.clients.reflector import Reflector
 from kopf_cogs.clients.stream_state import StreamState, VersionsReversed
 from kopf_cogs.configs.forms import Form
 from kopf_cogs.structs.credentials import LoginError
+from kopf_cogs.structs.parts import Part
 
 URL = "/apis/kopf.dev/v1/namespaces/ns/kopfexamples"
 
@@ -910,3 +911,38 @@ async def test_o_servers_that_know_no_forms_send_whole_objects_of_which_only_the
         "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1;"
         "drop=metadata.managedFields,application/json",
     ]
+
+
+async def test_o_objects_of_other_parts_are_dropped_before_anything_is_kept(
+    server, client, resource, sink, background, listed, event
+):
+    part = Part(has=lambda key: key in {"uid-a", "uid-b", "uid-d"})
+    reflector = Reflector(client, resource, "ns", sink=sink, choose_part=lambda: part)
+    foreign = [event("MODIFIED", "y", 12), event("DELETED", "x", 13), event("ADDED", "z", 15)]
+    server.script(
+        listed(["a", "b", "x"], rv=10),
+        server.stream(event("ADDED", "d", 11), *foreign[:2], event("DELETED", "b", 14), foreign[2]),
+        server.stream(server.HANG),
+    )
+    background(reflector.run())
+    await sink.until((None, "a"), (None, "b"), ("LISTED", ""), ("ADDED", "d"), ("DELETED", "b"))
+    await server.until(lambda requests: len(requests) == 3)
+    assert set(reflector.known) == {"uid-a", "uid-d"}
+    assert versions(server) == [None, "10", "15"]  # the dropped changes are not sent again
+
+
+def test_o_objects_of_other_parts_are_dropped_when_they_come_ahead(resource, sink, event):
+    get_filter = lambda: lambda key: key == "uid-a"  # noqa: E731
+    state = StreamState(resource, sink, title="kex", logger=None, get_filter=get_filter)
+    state.add_ahead([event("ADDED", "a", 11), event("ADDED", "x", 12)])
+    assert (list(state.known), state.ahead_version) == (["uid-a"], "12")
+
+
+def test_o_bookmarks_are_in_all_parts(resource, sink):
+    state = StreamState(
+        resource, sink, title="kex", logger=None, get_filter=lambda: lambda _: False
+    )
+    state.finish_list("10")
+    meta = {"name": "", "resourceVersion": "20"}  # some servers send names, too
+    state.add_batch([{"type": "BOOKMARK", "object": {"metadata": meta}}])
+    assert state.resource_version == "20"

@@ -48,6 +48,11 @@ class Query:
         return self._settings.initial_streaming and not self._streaming_refused
 
     @property
+    def filter(self) -> parts.Filter | None:
+        """What tells whether an object is in the last requested part; ``None`` if all are."""
+        return None if self._requested is None else self._requested.has
+
+    @property
     def is_outdated(self) -> bool:
         """Whether the last requested part differs from the part to request now."""
         return self._requested not in (None, self._get_part())

@@ -146,7 +146,12 @@ class Reflector:
         self._title = title = self._query.title
         make_state = stream_state.StreamState if form == WHOLE else partial(FormedState, form)
         self._state = make_state(
-            resource, sink, title=title, logger=logger, on_reversed=on_reversed
+            resource,
+            sink,
+            title=title,
+            logger=logger,
+            on_reversed=on_reversed,
+            get_filter=lambda: self._query.filter,
         )
         self._backoff = retries.Backoff(self._settings.reconnect_backoff)
         self._suspicion = Suspicion()

@@ -10,12 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, TypeAlias, cast
 
 from kopf_cogs.clients import errors, quarantine, streams
-from kopf_cogs.structs import bodies, resources
+from kopf_cogs.structs import bodies, parts, resources
+from kopf_cogs.structs.parts import KnownKey as KnownKey
 
 Logger = logging.Logger | logging.LoggerAdapter[Any]
-
-KnownKey: TypeAlias = str | tuple[str | None, str | None]
-"""The uid; or the namespace and the name, for those few kinds that have no uids."""
 
 KnownName: TypeAlias = tuple[str | None, str | None]
 """The namespace and the name."""
@@ -61,6 +59,7 @@ class StreamState:
         title: str,
         logger: Logger,
         on_reversed: Callable[[], None] = lambda: None,
+        get_filter: Callable[[], parts.Filter | None] = lambda: None,
     ) -> None:
         super().__init__()
         self.phase = Phase.LISTING
@@ -78,6 +77,7 @@ class StreamState:
         self._title = title
         self._logger = logger
         self._on_reversed = on_reversed
+        self._get_filter = get_filter
         self._last_version: str | None = None  # the newest version before the current list
         self._feeders: Mapping[str, Callable[[KnownKey, bodies.RawEvent], None]] = {
             "ADDED": self._feed_existing,
@@ -106,10 +106,11 @@ class StreamState:
     ) -> None:
         """Report a part of the list."""
         on_event, known, see, ahead = self._sink.on_event, self.known, self._seen.add, self._ahead
+        has = self._get_filter()
         for item in items:
             meta = item["metadata"]
             key = meta.get("uid") or (meta.get("namespace"), meta.get("name"))
-            if ahead and key in ahead:
+            if (ahead and key in ahead) or not (has is None or has(key)):
                 continue
             known[key] = _name(meta)
             see(key)
@@ -138,6 +139,7 @@ class StreamState:
         known = self.known
         feeders = self._feeders
         is_sane = quarantine.is_sane
+        has = self._get_filter()
         for event in batch:
             try:
                 kind = event["type"]
@@ -157,7 +159,7 @@ class StreamState:
             version = meta.get("resourceVersion")
             if kind == "MODIFIED" and key in known:
                 on_event(event)
-            else:
+            elif has is None or kind == "BOOKMARK" or has(key):
                 feeder(key, event)
             if (
                 version
@@ -205,6 +207,9 @@ class StreamState:
     def _feed_ahead(self, kind: str, event: bodies.RawEvent) -> None:
         meta = event["object"]["metadata"]
         key: KnownKey = meta.get("uid") or (meta.get("namespace"), meta.get("name"))
+        has = self._get_filter()
+        if not (has is None or has(key)):
+            return
         if kind == "DELETED":
             self.known.pop(key, None)
         else:

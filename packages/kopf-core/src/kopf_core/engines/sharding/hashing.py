@@ -8,6 +8,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from kopf_cogs.structs.keys import ObjectKey
+from kopf_cogs.structs.parts import KnownKey
 
 SHARDS = 64
 """How many shards there are by default."""
@@ -37,9 +38,9 @@ def hash_text(text: str) -> int:
     return value
 
 
-def find_shard(key: ObjectKey, count: int = SHARDS) -> int:
+def find_shard(key: KnownKey | ObjectKey, count: int = SHARDS) -> int:
     """The shard of the object. The few objects without uids are told apart by their names."""
-    text = key if isinstance(key, str) else "/".join(str(part or "") for part in key)
+    text = key if isinstance(key, str) else "/".join(str(part or "") for part in key[-2:])
     return hash_text(text) * count >> _BITS
 
 

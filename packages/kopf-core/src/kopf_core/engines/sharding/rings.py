@@ -20,7 +20,7 @@ from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import LeasingSettings
 from kopf_cogs.structs.bodies import RawBody, RawEvent
 from kopf_cogs.structs.keys import ObjectKey
-from kopf_cogs.structs.parts import Part
+from kopf_cogs.structs.parts import KnownKey, Part
 from kopf_cogs.structs.resources import Resource
 from kopf_core.engines.leasing.elector import Elector
 from kopf_core.engines.leasing.fences import Fence
@@ -81,7 +81,7 @@ class RingShare(Share):
     def part(self) -> Part:
         return Part(labels=f"{self._shard_label}={self.name}")
 
-    def has(self, key: ObjectKey) -> bool:
+    def has(self, key: KnownKey | ObjectKey) -> bool:
         return bool(self.shards) and key not in self.foreign
 
     def lapse(self) -> None:

@@ -5,12 +5,13 @@ from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from kopf_cogs.structs.keys import ObjectKey
-from kopf_cogs.structs.parts import Part
+from kopf_cogs.structs.parts import KnownKey, Part
 from kopf_core.actions.happenings import Happening
 from kopf_core.engines.sharding.hashing import find_shard, format_selector
 
-REMEMBERED = 1000
-"""For how many objects Kopf remembers the shards. It asks for each object several times."""
+REMEMBERED = 10_000
+"""For how many objects Kopf remembers the shards. It asks for each object several times, and the
+hash takes as long as the parsing of the object."""
 
 
 class Order(NamedTuple):
@@ -64,9 +65,9 @@ class Share:
     @property
     def part(self) -> Part:
         """The objects in these shards, as servers can select them."""
-        return Part(shards=format_selector(self.shards))
+        return Part(shards=format_selector(self.shards), has=self.has)
 
-    def has(self, key: ObjectKey) -> bool:
+    def has(self, key: KnownKey | ObjectKey) -> bool:
         return self._find_shard(key) in self.shards
 
     def lapse(self) -> None:
