@@ -745,6 +745,29 @@ async def test_e_two_turns_of_one_object_are_impossible_whatever_is_stopped(stop
         await queue.close(1)
 
 
+@pytest.mark.parametrize(("count", "objects"), [(1, "1 object is"), (2, "2 objects are")])
+async def test_objects_that_cannot_be_interrupted_are_counted(caplog, count, objects):
+    gate = asyncio.Event()
+
+    async def process(item):
+        item.events.clear()
+        while not gate.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await gate.wait()
+        return DONE
+
+    queue = WorkQueue(process)
+    queue.reach(Gate.OPEN)
+    for n in range(count):
+        queue.put(str(n), event(1))
+    await settle()
+    queue.reach(Gate.CLOSED)
+    await queue.finish(0.001)
+    assert caplog.messages == [f"{objects} still being processed; left as is."]
+    gate.set()
+    await queue.close(1)
+
+
 async def test_sim20_turns_cancelled_by_a_pause_are_not_repeated_twice_at_once(clock):
     """The next turn of the object begins before the event loop tells of the end of the first."""
     active, peak, calls, gate = 0, 0, [], asyncio.Event()

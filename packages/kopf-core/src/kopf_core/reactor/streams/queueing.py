@@ -267,7 +267,8 @@ class WorkQueue:
                 await asyncio.wait(tasks, timeout=max(timeout, LAST_MOMENT))
             if self._working:
                 count = len(self._working)
-                logger.warning(f"{count} objects are still being processed; left as is.")
+                objects = "1 object is" if count == 1 else f"{count} objects are"
+                logger.warning(f"{objects} still being processed; left as is.")
 
     # The stages.
 
