@@ -488,6 +488,14 @@ def write_shared(tmp_path: pathlib.Path, crd_path: pathlib.Path, *options: str) 
     return {body["kind"]: body for body in yaml.safe_load_all(result.stdout)}
 
 
+@pytest.mark.parametrize("options", [["--shards"], ["--ring=sites"]])
+def test_manifests_of_shards_have_two_replicas_by_default(
+    options: list[str], tmp_path: pathlib.Path, crd_path: pathlib.Path
+) -> None:
+    assert write_shared(tmp_path, crd_path, *options)["Deployment"]["spec"]["replicas"] == 2
+    assert write_shared(tmp_path, crd_path)["Deployment"]["spec"]["replicas"] == 1
+
+
 @pytest.mark.parametrize("replicas", [1, 3])
 @pytest.mark.parametrize(
     ("option", "expected", "verbs"),

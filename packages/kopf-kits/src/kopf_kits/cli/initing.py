@@ -88,7 +88,6 @@ def render_project(answers: Answers) -> dict[str, str]:
         make_permissions(*_declare(answers)),
         image=answers.image,
         namespaces=answers.namespaces,
-        replicas=1,
         args=("-m", f"{answers.package}.handlers"),
     )
     definitions = [yaml.safe_load(files["manifests/crd.yaml"])]

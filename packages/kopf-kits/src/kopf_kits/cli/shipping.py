@@ -57,7 +57,9 @@ FORMS = ("plain", "kustomize", "helm")
     help="Run so many processes in the pod; 1 by default.",
 )
 @click.option(
-    "--replicas", type=click.IntRange(min=0), default=1, help="The number of pods; 1 by default."
+    "--replicas",
+    type=click.IntRange(min=0),
+    help="The number of pods; by default, 2 with --shards or --ring, otherwise 1.",
 )
 @click.option("--shards", is_flag=True, help="All pods work, each with its part of the objects.")
 @click.option(
@@ -144,7 +146,7 @@ def _check_sharing(options: Mapping[str, Any]) -> None:
     """Refuse several ways to share the objects, and a ring with a namespace."""
     processes, ring = options["processes"] > 1, options["ring"]
     excluded = {
-        ("processes", "replicas"): processes and options["replicas"] > 1,
+        ("processes", "replicas"): processes and (options["replicas"] or 0) > 1,
         ("processes", "shards"): processes and options["shards"],
         ("processes", "ring"): processes and ring is not None,
         ("shards", "ring"): options["shards"] and ring is not None,
@@ -188,12 +190,17 @@ def make_values(
     namespaces: Collection[str],
     args: Collection[str],
     namespace_selector: str | None = None,
-    replicas: int = 1,
+    replicas: int | None = None,
     processes: int = 1,
     shards: bool = False,
     ring: str | None = None,
 ) -> dict[str, Any]:
-    """The values of the chart that differ from its defaults."""
+    """The values of the chart that differ from its defaults.
+
+    If the pods share the objects, there are two by default: a single one has nothing to share.
+    """
+    if replicas is None:
+        replicas = 2 if shards or ring else 1
     repository, _, tag = image.rpartition(":")
     if not repository or "/" in tag:
         repository, tag = image, "latest"
