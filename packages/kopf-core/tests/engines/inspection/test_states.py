@@ -160,7 +160,10 @@ def test_retries_keep_all_but_the_delays():
     [
         ({"delayed": FUTURE}, "retry at once: fn"),
         ({"delayed": PAST}, "retry at once: fn (it is due already: is the operator running?)"),
-        ({"delayed": FUTURE, "success": True}, "no handler waits for its next attempt"),
+        (
+            {"delayed": FUTURE, "failure": True},
+            "no handler waits for its next attempt; to handle it as new, use kopf forget",
+        ),
         ({}, "no handler waits for its next attempt"),
     ],
 )

@@ -42,7 +42,7 @@ def plan_retry(
         if not handler.state.finished and handler.state.delayed is not None
     ]
     if not waiting:
-        return Change(f"no handler waits for its next attempt{_doubt(state)}")
+        return Change(f"no handler waits for its next attempt{_doubt(state) or _redo(state)}")
     is_due = all(handler.state.is_awake(now) for handler in state.handlers if handler.id in waiting)
     doubt = " (it is due already: is the operator running?)" if is_due else ""
     pause = "; but it is paused" if state.pause is not None else ""
@@ -57,6 +57,12 @@ def _doubt(state: ObjectState) -> str:
     if state.last_handled is not None or state.handlers:
         return ""
     return ", as far as it is on the object: timers and daemons keep their attempts in memory"
+
+
+def _redo(state: ObjectState) -> str:
+    """The other command for objects whose handlers have finished, e.g. failed for good."""
+    is_over = all(handler.state.finished for handler in state.handlers)
+    return "; to handle it as new, use kopf forget" if is_over else ""
 
 
 def _name(ids: Sequence[str]) -> str:

@@ -94,7 +94,11 @@ def _check(selection: Selection, *, everything: bool) -> None:
 @click.command()
 @changing_options
 def retry(access: Access, selection: Selection, manner: Manner) -> None:
-    """Start the next attempts of the failed handlers at once."""
+    """Start the next attempts of the failed handlers at once.
+
+    Handlers that have failed for good have no next attempts. To handle their objects anew, use
+    "kopf forget": it makes the objects look new.
+    """
     from kopf_core.engines.inspection import plan_retry
 
     persistence, now = access.settings.persistence, access.clock.now()
