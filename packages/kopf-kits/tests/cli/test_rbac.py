@@ -1,5 +1,6 @@
 """``kopf rbac``: the least roles for what is declared, or what is missing of them."""
 
+import json
 import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -291,6 +292,22 @@ def test_n_account_is_bound(write):
     assert documents[0]["metadata"] == {"name": "me", "namespace": "home"}
     subjects = [doc["subjects"] for doc in documents if "subjects" in doc]
     assert subjects == [[{"kind": "ServiceAccount", "name": "me", "namespace": "home"}]] * 2
+
+
+def test_used_rights_are_in_one_rule_for_each_resource(write, tmp_path):
+    used = [
+        ("kopf.dev", "kopfexamples", "patch", ["a"]),
+        ("", "services", "create", ["a"]),
+        ("", "services", "get", ["b"]),
+    ]
+    names = "group", "resource", "verb", "handlers"
+    items = [{**dict(zip(names, one, strict=True)), "namespaced": True} for one in used]
+    path = tmp_path / "used.json"
+    path.write_text(json.dumps({"used": items}))
+    (role,) = write(CREATION, "-A", "--used", str(path))
+    rules = [(rule["resources"], rule["verbs"]) for rule in role["rules"]]
+    assert (["services"], ["create", "get"]) in rules
+    assert (["kopfexamples"], ["list", "watch", "get", "patch"]) in rules
 
 
 def test_n_wrong_options_are_refused(call):

@@ -29,9 +29,16 @@ class Demand(NamedTuple):
 
 
 def list_used(usage: Usage) -> Iterator[Demand]:
-    """The rights for the own requests of handlers."""
-    for (right, namespaced), users in sorted(usage.used.items()):
-        for user in sorted(users):
+    """The rights for the own requests of handlers.
+
+    All rights for one resource have the same users, so that they are one rule of the role.
+    """
+    resources: dict[tuple[str, str, bool], set[str]] = {}
+    for (right, namespaced), its_users in usage.used.items():
+        key = right.group, right.resource, namespaced
+        resources.setdefault(key, set()).update(its_users)
+    for right, namespaced in sorted(usage.used):
+        for user in sorted(resources[right.group, right.resource, namespaced]):
             yield Demand(right, namespaced, f"{user} uses them")
 
 
@@ -73,9 +80,13 @@ def list_applied(models: Iterable[type]) -> Iterator[Demand]:
 
 
 def add_demands(needs: Needs, demands: Iterable[Demand], scopes: Collection[str | None]) -> Needs:
-    """The needs together with all these demands."""
+    """The needs together with all demands of other rights.
+
+    A needed right keeps its own purposes: others would split it from the rule of its resource.
+    """
     result = {place: {right: [*why] for right, why in its.items()} for place, its in needs.items()}
     for right, namespaced, purpose, place in demands:
         for scope in [place] if place is not None else scopes if namespaced else [None]:
-            result.setdefault(scope, {}).setdefault(right, []).append(purpose)
+            if right not in needs.get(scope, ()):
+                result.setdefault(scope, {}).setdefault(right, []).append(purpose)
     return result
