@@ -51,8 +51,8 @@ async def test_hanging_requests_are_told_of_ever_rarer(server, client, clock, to
     await until_sent(server)
     for seconds in (20, 40, 80):
         clock.advance(seconds - clock.monotonic())
-        text = f"The API has not answered for {seconds} seconds, still waiting: GET /apis."
-        assert await told.get() == ("WARNING", text)
+        text = f"has not answered for {seconds} seconds, still waiting: GET /apis."
+        assert await told.get() == ("WARNING", f"The API at {server.url} {text}")
     assert told.empty()
 
 
@@ -63,8 +63,8 @@ async def test_many_hanging_requests_are_one_message(server, client, clock, told
         background(client.patch("/other", {}, content_type="application/json"))
         await until_sent(server, number + 2)
     clock.advance(25)
-    text = "The API has not answered for 25 seconds, still waiting: GET /first, and 3 more."
-    assert await told.get() == ("WARNING", text)
+    text = "has not answered for 25 seconds, still waiting: GET /first, and 3 more."
+    assert await told.get() == ("WARNING", f"The API at {server.url} {text}")
     assert told.empty()
 
 
@@ -110,11 +110,12 @@ async def test_answered_requests_are_forgotten(server, client, clock, told, back
 async def test_a_blocked_loop_does_not_blame_the_server(clock, told):
     call = SimpleNamespace(method="GET", url="/1")
     requests = unanswered.Unanswered(clock, logging.getLogger("kopf_cogs.clients.session"))
-    requests.begin(call)
+    requests.begin(call, "https://user:password@host")
     clock.advance(25)
     requests._check(-math.inf)
     assert told.empty()
     requests._check(math.inf)
-    assert "for 25 seconds, still waiting: GET /1." in (await told.get())[1]
+    text = "The API at https://***@host has not answered for 25 seconds, still waiting: GET /1."
+    assert (await told.get())[1] == text
     requests.end(call)
     requests.close()

@@ -82,6 +82,7 @@ class Client:
     It is made of credentials, or of a vault of credentials that are retrieved by someone else.
     It renews them ahead of their end: reads their files again, and runs their plugins.
     All timeouts and retries are as in the settings, and can be changed there at any time.
+    The log tells of requests that have no answer for so many seconds: the patience.
 
     Usage::
 
@@ -98,6 +99,7 @@ class Client:
         *,
         clock: clocks.Clock | None = None,
         logger: Logger = logger,
+        patience: float = unanswered.PATIENCE,
     ) -> None:
         super().__init__()
         self.clock = clock or get_clock()
@@ -111,7 +113,7 @@ class Client:
         )
         self._logger = logger
         self._pool = connections.ConnectionPool(self.vault, logger, self.clock)
-        self._unanswered = unanswered.Unanswered(self.clock, logger)
+        self._unanswered = unanswered.Unanswered(self.clock, logger, patience)
         self._timeouts: dict[tuple[float | None, float | None], aiohttp.ClientTimeout] = {}
         self._slots = slots.Slots()  # the watch-streams do not count
         self._budget: budgets.Budget | None = budgets.Budget(self.settings)
@@ -287,7 +289,7 @@ class Client:
                     continue
                 with connection:
                     began = 0.0 if self.on_request is None else self.clock.monotonic()
-                    self._unanswered.begin(call)
+                    self._unanswered.begin(call, connection.item.info.server)
                     try:
                         response = await connection.request(*sent)
                         if response.status < 300:
@@ -353,7 +355,7 @@ class Client:
         call = _Call("GET", url, None, _make_headers(None, accept), limits)
         while True:
             with await self._acquire(call.url) as connection:
-                self._unanswered.begin(call)
+                self._unanswered.begin(call, connection.item.info.server)
                 try:
                     response = await connection.request(*call)
                     error = None if response.status < 300 else await self._fail(response)

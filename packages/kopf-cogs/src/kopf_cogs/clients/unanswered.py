@@ -10,6 +10,7 @@ import math
 from typing import Any, Protocol
 
 from kopf_cogs.aiokits import clocks
+from kopf_cogs.clients import errors
 
 Logger = logging.Logger | logging.LoggerAdapter[Any]
 
@@ -36,18 +37,18 @@ class Call(Protocol):
 class Unanswered:
     """The requests on their way. The tracking of a request costs as little as possible."""
 
-    def __init__(self, clock: clocks.Clock, logger: Logger) -> None:
+    def __init__(self, clock: clocks.Clock, logger: Logger, patience: float = PATIENCE) -> None:
         super().__init__()
         self._clock = clock
         self._logger = logger
-        self._calls: dict[int, tuple[Call, float]] = {}  # in the order of their times
+        self._calls: dict[int, tuple[Call, float, str]] = {}  # in the order of their times
         self._timer: asyncio.TimerHandle | None = None
-        self._patience = PATIENCE
+        self._first_patience = self._patience = patience
         self._told_at = -math.inf
 
-    def begin(self, call: Call) -> None:
-        """The request is being sent."""
-        self._calls[id(call)] = (call, self._clock.monotonic())
+    def begin(self, call: Call, server: str) -> None:
+        """The request is being sent to this server."""
+        self._calls[id(call)] = (call, self._clock.monotonic(), server)
         if self._timer is None:
             self._schedule()
 
@@ -72,21 +73,21 @@ class Unanswered:
         self._schedule()
         if asyncio.get_running_loop().time() - due > LATENESS:
             return  # the answers can be there, but are not read yet
-        oldest, since = next(iter(self._calls.values()))
+        oldest, since, server = next(iter(self._calls.values()))
         if since >= self._told_at:  # it began after the last warning
-            self._patience = PATIENCE
+            self._patience = self._first_patience
         now = self._clock.monotonic()
         if now - since >= self._patience:
             self._told_at = now
-            self._tell(oldest, now - since)
+            self._tell(oldest, server, now - since)
 
-    def _tell(self, oldest: Call, passed: float) -> None:
+    def _tell(self, oldest: Call, server: str, passed: float) -> None:
         while self._patience <= passed:
             self._patience *= 2
         path = oldest.url.partition("?")[0]  # continuation tokens make it too long
         others = len(self._calls) - 1
         more = f", and {others} more" if others else ""
         self._logger.warning(
-            f"The API has not answered for {passed:.0f} seconds, still waiting: "
-            f"{oldest.method} {path}{more}."
+            f"The API at {errors.hide_credentials(server)} has not answered for {passed:.0f} "
+            f"seconds, still waiting: {oldest.method} {path}{more}."
         )

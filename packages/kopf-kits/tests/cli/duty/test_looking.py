@@ -6,6 +6,7 @@ import textwrap
 import pytest
 
 from kopf_cogs.clients import unanswered
+from kopf_cogs.clients.discovery import GROUP_TIMEOUT
 from kopf_cogs.structs.credentials import LoginError
 from kopf_core.actions.errors import PermanentError
 from kopf_core.intents import decorators as on
@@ -396,14 +397,23 @@ def test_i_login_handlers_are_explained_if_the_kubeconfig_is_right(world, invoke
 
 
 def test_people_are_told_of_a_silent_api(world, invoke, monkeypatch):
-    monkeypatch.setattr(unanswered, "PATIENCE", 0.01)
+    monkeypatch.setattr(options, "PATIENCE", 0.01)
     monkeypatch.setattr(unanswered, "TICK", 0.01)
     monkeypatch.setattr(options, "BACKOFFS", ())
     monkeypatch.setattr(options, "TIMEOUT", 1.0)
     with world.sandbox.faults.hang(path="*/kopfexamples*"):
         result = invoke("objects", "kopfexamples")
     assert result.exit_code == 1
-    assert "The API has not answered for 0 seconds, still waiting: GET /apis/" in result.stderr
+    address = f"The API at {world.sandbox.url}"
+    assert f"{address} has not answered for 0 seconds, still waiting: GET /apis/" in result.stderr
+    assert str(result.exception) == (
+        f"{address} gives no answer: the request has timed out. "
+        "Check the server in the kubeconfig, the proxies, and the network."
+    )
+
+
+def test_people_are_told_of_a_silent_api_before_its_requests_are_given_up():
+    assert options.PATIENCE < GROUP_TIMEOUT < options.TIMEOUT
 
 
 def test_q_one_object_in_place_of_a_kind_gets_a_hint(invoke):

@@ -8,6 +8,7 @@ from typing import TypeVar
 from kopf_cogs.aiokits.clocks import Clock
 from kopf_cogs.aiokits.surroundings import get_clock
 from kopf_cogs.clients.session import Client
+from kopf_cogs.clients.unanswered import PATIENCE
 from kopf_cogs.clients.vault import Vault
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.memos import Memo
@@ -30,6 +31,9 @@ class Access:
     """The registry with the login handlers, if there are any."""
 
     vault: Vault | None = None
+    patience: float = PATIENCE
+    """How long (in seconds) the API may be silent before the log tells of it."""
+
     clock: Clock = field(default_factory=get_clock)
 
 
@@ -42,7 +46,7 @@ async def run_errand(access: Access, errand: Callable[[Client], Awaitable[T]]) -
     vault = access.vault or Vault(clock=access.clock)
     activities = ActivityRunner(access.settings, Memo(), {}, access.clock)
     authenticator = Authenticator(vault=vault, registry=access.registry, activities=activities)
-    client = Client(vault, access.settings, clock=access.clock)
+    client = Client(vault, access.settings, clock=access.clock, patience=access.patience)
     login = asyncio.create_task(authenticator.run(MAX_LOGINS))
     working = asyncio.ensure_future(errand(client))
     try:

@@ -26,6 +26,9 @@ BACKOFFS = (0.5, 1.0)
 
 TIMEOUT = 30.0
 
+PATIENCE = 5.0
+"""In seconds: some requests are given up after 15 seconds, and people look at an empty screen."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
@@ -176,7 +179,7 @@ def make_access(controls: CLIControls, settings: OperatorSettings | None = None)
 
     registry = controls.registry or get_default_registry()
     settings = settings or controls.settings or OperatorSettings()
-    return Access(settings=settings, registry=registry, vault=controls.vault)
+    return Access(settings=settings, registry=registry, vault=controls.vault, patience=PATIENCE)
 
 
 def scope_options(fn: F) -> F:

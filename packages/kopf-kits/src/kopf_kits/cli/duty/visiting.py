@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from kopf_cogs.clients.errors import APIConnectionError, hide_credentials
 from kopf_cogs.clients.kubeconfig import login_with_kubeconfig
 from kopf_cogs.clients.session import Client
 from kopf_cogs.structs.credentials import LoginError
@@ -19,15 +20,26 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+CHECK = "Check the server in the kubeconfig, the proxies, and the network."
+
 
 def visit(access: Access, errand: Callable[[Client], Awaitable[T]]) -> T:
     """Run the errand in the cluster, and get its result.
 
-    Raises :class:`LoginError` if the login fails. The errors of the errand pass unchanged.
+    Raises :class:`LoginError` if the login fails, and :class:`APIConnectionError` with the address
+    of the server if it gives no answer. Other errors of the errand pass unchanged.
     """
+
+    async def go(client: Client) -> T:
+        try:
+            return await errand(client)
+        except APIConnectionError as e:
+            server = hide_credentials(client.server or "an unknown address")
+            raise APIConnectionError(f"The API at {server} gives no answer: {e}. {CHECK}") from e
+
     with interruptible():
         try:
-            return asyncio.run(run_errand(access, errand))
+            return asyncio.run(run_errand(access, go))
         except ActivityError as e:
             reason = _explain_kubeconfig(access) or _join_reasons(e)
             raise LoginError(f"Cannot log in to the cluster: {reason}") from e
