@@ -1,4 +1,5 @@
 import concurrent.futures
+import copy
 import dataclasses
 import subprocess
 import sys
@@ -230,3 +231,17 @@ def test_deprecated_names():
         settings.queueing.batch_window = 3
     with pytest.warns(DeprecationWarning, match="does not exist anymore"):
         assert settings.queueing.batch_window == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("postign", " Did you mean 'settings.posting'?"), ("xyz", ""), ("_followed", "")],
+)
+def test_unknown_sections_are_explained(name, hint):
+    settings = OperatorSettings()
+    with pytest.raises(AttributeError) as info:
+        getattr(settings, name)
+    assert str(info.value) == f"There is no such setting: settings.{name}.{hint}"
+    assert getattr(settings, name, None) is None
+    assert not hasattr(settings, name)
+    assert copy.copy(settings).posting is settings.posting

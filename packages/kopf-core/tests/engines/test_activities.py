@@ -2,11 +2,14 @@
 
 import asyncio
 import datetime
+import logging
 import threading
 
 import pytest
 
+from kopf_cogs.configs.checks import UnknownSettingError
 from kopf_cogs.structs.memos import Memo
+from kopf_core.actions.bases import BaseHandler
 from kopf_core.actions.errors import ErrorsMode, PermanentError, TemporaryError
 from kopf_core.actions.ongoing import Ongoing
 from kopf_core.engines.activities import ActivityError, ActivityRunner
@@ -171,3 +174,22 @@ async def test_senseless_settings_are_final(settings, caplog):
     with pytest.raises(ActivityError, match=r"settings\.posting\.level must be an integer"):
         await ActivityRunner(settings, Memo(), {}).run(Activity.STARTUP, [make(configure)])
     assert "failed permanently: settings.posting.level must be an integer" in caplog.text
+
+
+async def test_misspelled_sections_of_settings_are_final(settings, caplog):
+    """The next attempt would misspell them, too."""
+
+    def configure(settings, **_):
+        settings.postign.level = logging.INFO
+
+    text = r"There is no such setting: settings\.postign\. Did you mean 'settings\.posting'\?"
+    with pytest.raises(ActivityError, match=text):
+        await ActivityRunner(settings, Memo(), {}).run(Activity.STARTUP, [make(configure)])
+    (message,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert message.startswith("Activity 'fn' failed permanently: There is no such setting")
+    assert not any(record.exc_info for record in caplog.records)
+
+
+def test_misspelled_sections_are_not_final_for_handlers_of_objects():
+    assert UnknownSettingError in ActivityHandler.final_errors
+    assert not issubclass(UnknownSettingError, BaseHandler.final_errors)

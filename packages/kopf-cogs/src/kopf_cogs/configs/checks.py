@@ -18,6 +18,12 @@ class SettingError(TypeError, ValueError):
     expected = True
 
 
+class UnknownSettingError(AttributeError):
+    """There is no such section of the settings; the message suggests the nearest name."""
+
+    expected = True
+
+
 class AtLeast(NamedTuple):
     """The least value that makes sense for a number."""
 

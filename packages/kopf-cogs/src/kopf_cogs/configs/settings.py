@@ -5,7 +5,7 @@ import dataclasses
 import logging
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from kopf_cogs.configs import naming
 from kopf_cogs.configs.checks import (
@@ -16,6 +16,7 @@ from kopf_cogs.configs.checks import (
     Seconds,
     SettingError,
     SettingsGroup,
+    UnknownSettingError,
     WholeSeconds,
 )
 from kopf_cogs.configs.diffbase import AnnotationsDiffBaseStorage, DiffBaseStorage
@@ -23,6 +24,7 @@ from kopf_cogs.configs.execution import ExecutionSettings
 from kopf_cogs.configs.forms import TransformFn
 from kopf_cogs.configs.progress import ProgressStorage, SmartProgressStorage
 from kopf_cogs.configs.selectors_map import SelectorMapping
+from kopf_cogs.helpers.similar import find_similar
 from kopf_cogs.structs.reviews import WebhookClientConfig, WebhookFn
 
 _BATCHING = "Time-based batching of events does not exist anymore. Please do not configure it."
@@ -405,6 +407,14 @@ class OperatorSettings:
         if key == "name" and is_known and value != self.name:
             self._followers = naming.follow(self, self._followers, value)
         super().__setattr__(key, value)
+
+    if not TYPE_CHECKING:  # type checkers know the sections, and find the misspelled names
+
+        def __getattr__(self, key: str) -> NoReturn:
+            known = [field.name for field in dataclasses.fields(self) if field.repr]
+            close = None if key.startswith("_") else find_similar(key, known)
+            hint = f" Did you mean 'settings.{close}'?" if close else ""
+            raise UnknownSettingError(f"There is no such setting: settings.{key}.{hint}")
 
     def for_cluster(self, name: str) -> Self:
         """A copy of the settings for one of several clusters. It shares the executor."""

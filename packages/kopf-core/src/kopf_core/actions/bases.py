@@ -10,8 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
+from kopf_cogs.configs.checks import SettingError
 from kopf_cogs.structs.ids import HandlerId
-from kopf_core.actions.errors import ErrorsMode
+from kopf_core.actions.errors import ErrorsMode, PermanentError
 from kopf_core.actions.loggers import AnyLogger
 
 Fn = Callable[..., Any]
@@ -32,6 +33,9 @@ class BaseHandler:
 
     is_endless: ClassVar[bool] = False
     """Whether its attempts have no time limit, unless the handler has its own."""
+
+    final_errors: ClassVar[tuple[type[Exception], ...]] = (PermanentError, SettingError)
+    """The errors after which there is no sense to call the handler again."""
 
     fn: Fn
     id: HandlerId

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 from kopf_cogs.aiokits.clocks import Clock
 from kopf_cogs.aiokits.surroundings import get_clock
-from kopf_cogs.configs.checks import SettingError
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.helpers.callbacks import ExitWish, call
 from kopf_cogs.structs.ids import HandlerId
@@ -27,7 +26,6 @@ from kopf_core.actions.errors import (
     ErrorsMode,
     HandlerRetriesError,
     HandlerTimeoutError,
-    PermanentError,
     RejectionError,
     SubhandlersPending,
     TemporaryError,
@@ -347,7 +345,7 @@ class _Attempt(NamedTuple):
             case HandlerTimeoutError() | HandlerRetriesError():
                 self.logger.error(describe(exc))
                 return self._stop(exc)
-            case PermanentError() | SettingError():
+            case _ if isinstance(exc, self.handler.final_errors):
                 level = logging.INFO if isinstance(exc, RejectionError) else logging.ERROR
                 self.logger.log(level, f"{self.handler} failed permanently: {describe(exc)}")
                 return self._stop(exc)

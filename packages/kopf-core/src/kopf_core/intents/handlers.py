@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from kopf_cogs.configs.checks import UnknownSettingError
 from kopf_cogs.structs.dicts import FieldPath, resolve
 from kopf_cogs.structs.diffs import reduce
 from kopf_cogs.structs.selectors import Selector
@@ -19,6 +20,9 @@ from kopf_core.intents.views import Views
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class ActivityHandler(BaseHandler):
     """Called at a moment in the operator's own life."""
+
+    # Handlers of objects are retried: a repaired operator must find their work undone.
+    final_errors = (*BaseHandler.final_errors, UnknownSettingError)
 
     activity: Activity
 
