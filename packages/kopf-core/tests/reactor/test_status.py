@@ -1,6 +1,7 @@
 """The endpoint of a running operator, over real HTTP."""
 
 import asyncio
+import datetime
 import json
 import threading
 from dataclasses import fields
@@ -429,6 +430,60 @@ async def test_i_dead_watches_are_seen(cluster, operate, registry, get, clock):
         assert "kopfexamples" in text
         _, page = await get("/status")
         assert "no signs of life" in page
+
+
+async def test_an_operator_does_not_say_that_it_works_while_the_api_is_away(
+    cluster, operate, registry, settings, get, clock
+):
+    settings.watching.reconnect_backoff = 0
+    on.event("kopfexamples", registry=registry)(lambda **_: None)
+    faults = cluster.sandbox.faults
+
+    async def look(is_cut_off):
+        status = json.loads((await get("/status.json"))[1])
+        return status if (status["cut_off"] is not None) == is_cut_off else None
+
+    async with operate(clock=clock):
+        await until_ready(get)
+        assert ">works<" in (await get("/status"))[1]
+        with faults.drop(watch=True):
+            cluster.sandbox.cut_watches()
+            clock.advance(120)
+            status = await until(lambda: look(True))
+            _, page = await get("/status")
+        assert (await until(lambda: look(False)))["problems"] == []
+        assert ">works<" in (await get("/status"))[1]
+
+    assert status["cut_off"] == 120
+    (problem,) = {stream["problem"] for stream in status["streams"]}
+    text = "The watch-stream for kopfexamples.v1.kopf.dev cluster-wide is broken: "
+    assert problem.startswith(text)
+    assert ">works<" not in page
+    assert ">is cut off from the API<" in page
+    since = datetime.datetime.fromisoformat(status["time"]) - datetime.timedelta(seconds=120)
+    assert f"Nothing comes from the API since {since.isoformat()}. The watch-stream for " in page
+
+
+async def test_a_kind_that_fails_alone_is_no_outage(cluster, operate, registry, settings, get):
+    settings.watching.reconnect_backoff = 0
+    for kind in ("kopfexamples", "configmaps"):
+        on.event(kind, registry=registry)(lambda **_: None)
+
+    async def get_problems():
+        status = json.loads((await get("/status.json"))[1])
+        problems = [stream["problem"] for stream in status["streams"] if stream["problem"]]
+        return (status["cut_off"], problems) if problems else None
+
+    async with operate():
+        await until_ready(get)
+        with cluster.sandbox.faults.drop(watch=True, path="*/configmaps"):
+            cluster.sandbox.cut_watches("*/configmaps")
+            cut_off, [problem] = await until(get_problems)
+            page = (await get("/status"))[1]
+    assert cut_off is None
+    assert ">works<" in page
+    assert "s ago: The watch-stream for configmaps.v1 " in page
+    assert problem.startswith("The watch-stream for configmaps.v1 cluster-wide is broken: ")
 
 
 async def test_i_thousand_parallel_scrapes_are_one_snapshot(

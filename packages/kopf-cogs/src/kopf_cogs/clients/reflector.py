@@ -175,6 +175,12 @@ class Reflector:
         return self._state.reached
 
     @property
+    def problem(self) -> str | None:
+        """The complaint, unless the server has accepted the stream since: its events come later."""
+        is_open = self._connection is not None and self._opened is not None
+        return None if is_open else self.complaint
+
+    @property
     def is_outdated(self) -> bool:
         """Whether the last requested part differs from the part to request now."""
         return self._query.is_outdated

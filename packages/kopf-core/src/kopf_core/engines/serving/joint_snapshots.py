@@ -85,6 +85,8 @@ def _join(snapshots: Mapping[Any, Snapshot], label: str) -> dict[str, Any]:
     joint |= {key: sum(getattr(one, key) for one in ones) for key in _SUMS}
     joint |= {key: max(getattr(one, key) for one in ones) for key in _PEAKS}
     joint["errors"] = tuple(sorted(joint["errors"], key=lambda row: row.time, reverse=True))
+    times = [one.cut_off for one in ones if one.cut_off is not None]
+    joint["cut_off"] = min(times) if len(times) == len(ones) else None
     return {**joint, "is_paused": all(one.is_paused for one in ones)}
 
 
@@ -122,6 +124,7 @@ def _summarize_cluster(name: str, snapshot: Snapshot | None) -> ClusterSnapshot:
         uptime=None if snapshot is None else snapshot.uptime,
         is_ready=snapshot is not None and not (snapshot.unready or snapshot.problems),
         is_paused=snapshot is not None and snapshot.is_paused,
+        cut_off=None if snapshot is None else snapshot.cut_off,
         lease=None if snapshot is None else snapshot.lease,
         shards=None if snapshot is None else snapshot.shards,
         objects=0 if snapshot is None else sum(stream.objects for stream in snapshot.streams),

@@ -4,6 +4,7 @@ It works in any browser, without access to the Internet, and refreshes itself.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from datetime import datetime, timedelta
 from html import escape
 from typing import TypeVar
 
@@ -117,6 +118,8 @@ def _show_cluster(one: ClusterSnapshot) -> Row:
 
 
 def _name_state(one: ClusterSnapshot | Snapshot) -> str:
+    if one.cut_off is not None:
+        return "is cut off from the API"
     if one.lease is not None and not one.lease.is_leading:
         return "follows"
     return "is paused" if one.is_paused else "works"
@@ -124,7 +127,8 @@ def _name_state(one: ClusterSnapshot | Snapshot) -> str:
 
 def _show_stream(one: StreamSnapshot) -> Row:
     place = one.resource, one.namespace or "all"
-    return *place, _count(one), _ago(one.age), one.lists, one.connects, one.events
+    life = f"{_ago(one.age)}: {one.problem}" if one.problem else _ago(one.age)
+    return *place, _count(one), life, one.lists, one.connects, one.events
 
 
 def _show_queue(one: QueueSnapshot) -> Row:
@@ -163,7 +167,8 @@ def _render_health(snapshot: Snapshot) -> str:
         return '<span class="bad">does not work</span>'
     if snapshot.unready:
         return '<span class="bad">is not ready</span>'
-    return f'<span class="good">{_name_state(snapshot)}</span>'
+    look = "good" if snapshot.cut_off is None else "bad"
+    return f'<span class="{look}">{_name_state(snapshot)}</span>'
 
 
 def _describe(snapshot: Snapshot) -> str:
@@ -181,6 +186,11 @@ def _render_problems(snapshot: Snapshot) -> Iterator[str]:
         yield f'<p class="bad">Not ready: {escape(problem)}</p>'
     for problem in snapshot.problems:
         yield f'<p class="bad">{escape(problem)}</p>'
+    if snapshot.cut_off is not None:
+        since = datetime.fromisoformat(snapshot.time) - timedelta(seconds=int(snapshot.cut_off))
+        reason = next((stream.problem for stream in snapshot.streams if stream.problem), "")
+        text = f"Nothing comes from the API since {since.isoformat()}. {reason}"
+        yield f'<p class="bad">{escape(text)}</p>'
 
 
 def _objects(count: int) -> str:

@@ -46,6 +46,9 @@ class StreamSnapshot(RowSnapshot):
     events: int
     """How many changes have come."""
 
+    problem: str | None = None
+    """Why nothing can come now, e.g. the API is out of reach."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSnapshot(RowSnapshot):
@@ -176,6 +179,7 @@ class ClusterSnapshot(RowSnapshot):
 
     is_ready: bool
     is_paused: bool
+    cut_off: float | None
     lease: LeaseSnapshot | None
     shards: int | None
     objects: int
@@ -196,6 +200,9 @@ class Snapshot:
     """Why the operator does not work though it should: the same that the liveness probe tells."""
 
     is_paused: bool
+    cut_off: float | None = None
+    """For how many seconds no stream shows signs of life, if all of them have problems."""
+
     loop_lag: float = 0.0
     """By how much the latest timer of the event loop was late."""
 

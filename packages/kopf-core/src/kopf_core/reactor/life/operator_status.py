@@ -126,6 +126,7 @@ class OperatorStatus:
         self._ages.look(now)
         long_attempts = self._ages.find_older(LONG, now)
         intakes = handling.orchestrator.intakes
+        streams = tuple(self._snap_streams(now))
         plans = [desired for _, desired in handling.orchestrator.desired]
         retried = [
             (_name(key.resource), item)
@@ -141,9 +142,10 @@ class OperatorStatus:
             unready=tuple(": ".join(filter(None, pair)) for pair in self._find_unready()),
             problems=tuple(self._find_problems()),
             is_paused=handling.governor.is_paused,
+            cut_off=None if handling.governor.is_paused else _find_cut(streams),
             lease=self._snap_lease(),
             shards=None if essentials.share is None else len(essentials.share.shards),
-            streams=tuple(self._snap_streams(now)),
+            streams=streams,
             queues=tuple(_snap_queue(key, intake.queue) for key, intake in intakes.items()),
             retries=tuple(islice(self._snap_retries(retried), MAX_RETRIES)),
             pending_retries=len(retried),
@@ -185,6 +187,7 @@ class OperatorStatus:
                 connects=informer.traffic.connects,
                 lists=informer.traffic.lists,
                 events=informer.traffic.events,
+                problem=informer.problem,
             )
 
     def _is_planned(self, key: ObjectKey, plans: "Collection[DesiredStates]") -> bool:
@@ -229,6 +232,13 @@ def _format(time: datetime.datetime | None) -> str | None:
 
 def _name(resource: Resource) -> str:
     return f"{resource.plural}.{resource.group}" if resource.group else resource.plural
+
+
+def _find_cut(streams: Collection[StreamSnapshot]) -> float | None:
+    """For how long nothing comes, if no stream works; a single broken kind is not an outage."""
+    if any(stream.problem is None for stream in streams):
+        return None
+    return min((stream.age for stream in streams), default=None)
 
 
 def _snap_attempt(age: float, call: Invocation) -> AttemptSnapshot:

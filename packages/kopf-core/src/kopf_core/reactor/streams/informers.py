@@ -139,6 +139,11 @@ class Informer:
         return (self._source or self._reflector).complaint
 
     @property
+    def problem(self) -> str | None:
+        """The problem by which the stream brings nothing now; ``None`` if it can bring events."""
+        return (self._source or self._reflector).problem
+
+    @property
     def count(self) -> int:
         """The number of existing objects, as far as the stream knows."""
         return len(self._reflector.known)
