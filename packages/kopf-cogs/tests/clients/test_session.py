@@ -251,6 +251,7 @@ async def test_a4_silent_requests_are_cancelled_at_once(server, client):
 
 
 async def test_b1_temporary_errors_are_retried(server, client, settings, caplog):
+    caplog.set_level(logging.INFO)
     settings.networking.error_backoffs = (0, 0, 0)
     for _ in range(2):  # the same settings are good for many requests
         server.script(server.error(500), server.error(503), server.reply(b"<"))
@@ -260,6 +261,8 @@ async def test_b1_temporary_errors_are_retried(server, client, settings, caplog)
     messages = [record.getMessage() for record in caplog.records]
     assert messages[0].startswith("Request attempt #1 failed; will retry in 0 seconds: GET /path ")
     assert not any("secret" in message for message in messages)
+    assert messages[3] == "Request attempt #4 succeeded: GET /path"
+    assert [record.levelname for record in caplog.records] == 2 * [*3 * ["WARNING"], "INFO"]
 
 
 async def test_b1_retries_are_bounded(server, client, settings):

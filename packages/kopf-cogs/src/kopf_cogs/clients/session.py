@@ -254,12 +254,15 @@ class Client:
             await self._back_off(call, number, backoff, error)
             is_repeated |= retries.is_outcome_unknown(error)
             try:
-                return await self._attempt(call)
+                result = await self._attempt(call)
             except errors.APIError as e:
                 e.is_repeated = is_repeated
                 if not retries.is_retriable(e):
                     raise
                 error = e
+            else:
+                self._logger.info(f"Request attempt #{number + 1} succeeded: {_show(call)}")
+                return result
         raise error
 
     async def _back_off(
@@ -267,10 +270,9 @@ class Client:
     ) -> None:
         enforce = self.settings.networking.enforce_retry_after
         delay = retries.choose_delay(error, backoff, clock=self.clock, enforce=enforce)
-        url = call.url.partition("?")[0]  # continuation tokens make it too long
         self._logger.warning(
             f"Request attempt #{number} failed; will retry in {delay:g} seconds: "
-            f"{call.method} {url} -> {error}"
+            f"{_show(call)} -> {error}"
         )
         await asyncio.sleep(delay)
 
@@ -388,6 +390,10 @@ class Client:
             found = aiohttp.ClientTimeout(total=total, sock_connect=networking.connect_timeout)
             self._timeouts[key] = found
         return found
+
+
+def _show(call: _Call) -> str:
+    return f"{call.method} {call.url.partition('?')[0]}"  # continuation tokens make it too long
 
 
 @functools.lru_cache(maxsize=100)
