@@ -37,7 +37,7 @@ def notified() -> list[str]:
 
 @pytest.fixture
 def definitions(notified: list[str]) -> Definitions:
-    return Definitions(notify=lambda: notified.append("notified"))
+    return Definitions(notify=lambda: notified.append("notified"), look=lambda _: None)
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ class Handling:
             client=essentials.client,
             settings=essentials.settings,
             insights=essentials.insights,
-            selectors=essentials.registry.selectors,
+            registry=essentials.registry,
         )
         self.background = BackgroundEngine(
             client=essentials.client,

@@ -28,10 +28,12 @@ class Definitions:
     """The definitions, as their watch-stream reports them.
 
     ``notify`` is called when any of them comes, changes, or goes after they were listed.
+    ``look`` is called for each of them that is there.
     """
 
-    def __init__(self, notify: Callable[[], None]) -> None:
+    def __init__(self, notify: Callable[[], None], look: Callable[[RawBody], None]) -> None:
         self._notify = notify
+        self._look = look
         self._is_listed = False
         self._versions: dict[str, Versions] = {}
         self._uids: dict[str, str | None] = {}
@@ -45,6 +47,8 @@ class Definitions:
         self._versions[name], self._uids[name] = (
             (Versions(), None) if is_gone else (get_versions(obj), uid)
         )
+        if not is_gone:
+            self._look(obj)
         if self._is_listed:
             self._notify()
 

@@ -28,6 +28,8 @@ from kopf_cogs.structs.namespaces import (
 from kopf_cogs.structs.resources import CRDS, NAMESPACES, Resource
 from kopf_cogs.structs.selectors import Selector
 from kopf_core.actions.retrying import jittered
+from kopf_core.intents.registries import OperatorRegistry
+from kopf_core.reactor.shape.declared_fields import FieldChecker
 from kopf_core.reactor.shape.definitions import Definitions
 
 logger = logging.getLogger("kopf._core.reactor.observation")
@@ -161,15 +163,15 @@ class ResourceObserver:
         *,
         client: Client,
         settings: OperatorSettings,
-        selectors: Collection[Selector],
+        registry: OperatorRegistry,
         insights: Insights,
     ) -> None:
         self._client = client
         self._settings = settings
-        self._groups = _get_groups(selectors)
+        self._groups = _get_groups(registry.selectors)
         self._insights = insights
         self._wakeup = asyncio.Event()
-        self._definitions = Definitions(notify=self._revise)
+        self._definitions = Definitions(notify=self._revise, look=FieldChecker(registry).look)
         self._doubts = 0
         self._complaints: dict[str, str] = {}
         self._failure: str | None = None
