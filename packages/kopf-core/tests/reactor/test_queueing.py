@@ -763,9 +763,9 @@ async def test_objects_that_cannot_be_interrupted_are_counted(caplog, count, obj
     await settle()
     queue.reach(Gate.CLOSED)
     await queue.finish(0.001)
-    assert caplog.messages == [f"{objects} still being processed; left as is."]
     gate.set()
     await queue.close(1)
+    assert caplog.messages == [f"{objects} still being processed; left as is."]
 
 
 async def test_sim20_turns_cancelled_by_a_pause_are_not_repeated_twice_at_once(clock):
