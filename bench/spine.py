@@ -17,6 +17,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any, NamedTuple
@@ -161,7 +162,6 @@ class Meter(logging.Handler):
     def __init__(self) -> None:
         super().__init__()
         self.counts: Counter[str] = Counter()
-        self.is_stepwise = False
 
     def emit(self, record: logging.LogRecord) -> None:
         self.counts["records"] += record.name == "kopf.objects"
@@ -181,6 +181,25 @@ class Meter(logging.Handler):
             self.counts["steps"] += 1
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         return self.trace
+
+
+Gauge = Callable[[Meter], AbstractContextManager[None]]
+"""What else is counted while the operator works."""
+
+
+def no_gauge(_: Meter) -> AbstractContextManager[None]:
+    return contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def steps(meter: Meter) -> Iterator[None]:
+    """Count the steps of Python."""
+    sys._getframe().f_trace_opcodes = True  # or Python 3.12 notices that too late
+    sys.settrace(meter.trace)
+    try:
+        yield
+    finally:
+        sys.settrace(None)
 
 
 @contextlib.contextmanager
@@ -255,7 +274,7 @@ async def operating(story: Story, store: Store, meter: Meter) -> AsyncIterator[W
         await operator
 
 
-async def measure(story: Story, count: int, *, is_stepwise: bool = False) -> Cost:
+async def measure(story: Story, count: int, gauge: Gauge = no_gauge) -> Cost:
     """Let the story happen to ``count`` objects; get the cost of one of them."""
     count *= story.crowd
     meter, store = Meter(), Store()
@@ -266,8 +285,7 @@ async def measure(story: Story, count: int, *, is_stepwise: bool = False) -> Cos
         if story.happen is report:  # the first one is known to be different
             await happen(story, wire, count, meter)
         meter.counts.clear()
-        meter.is_stepwise = is_stepwise
-        await happen(story, wire, count, meter)
+        await happen(story, wire, count, meter, gauge)
         counts = dict(meter.counts)
     return Cost(*(round(counts.get(name, 0) / count, 2) for name in Cost._fields))
 
@@ -302,21 +320,19 @@ async def weigh(count: int) -> float:
         tracemalloc.stop()
 
 
-async def happen(story: Story, wire: Wire, count: int, meter: Meter) -> None:
+async def happen(
+    story: Story, wire: Wire, count: int, meter: Meter, gauge: Gauge = no_gauge
+) -> None:
     """Make the events first, and let the operator see them then: only that is counted."""
     for _ in story.happen(wire.store, count):
         pass
     wire.listed.set()
-    if not meter.is_stepwise:
-        return await settle(meter, wire)
     gc.collect()
     gc.disable()  # the finalizers of garbage that others have left would be counted, too
-    sys._getframe().f_trace_opcodes = True  # or Python 3.12 notices that too late
-    sys.settrace(meter.trace)
     try:
-        await settle(meter, wire)
+        with gauge(meter):
+            await settle(meter, wire)
     finally:
-        sys.settrace(None)
         gc.enable()
 
 
@@ -349,7 +365,7 @@ def main() -> None:
     print(f"{'':10}" + "".join(f"{name:>10}" for name in Cost._fields))
     for story in STORIES:
         if not names or story.name in names:
-            cost = asyncio.run(measure(story, args.n, is_stepwise=True))
+            cost = asyncio.run(measure(story, args.n, steps))
             print(f"{story.name:10}" + "".join(f"{value:10,.2f}" for value in cost), flush=True)
     kept = asyncio.run(weigh(KEPT))
     print(f"{kept:,.0f} bytes are kept for an object that was handled before.")

@@ -7,7 +7,7 @@ import platform
 import sys
 
 import pytest
-from bench.spine import KEPT, STORIES, Cost, Story, measure, weigh
+from bench.spine import KEPT, STORIES, Cost, Story, measure, steps, weigh
 
 COUNT = 10
 
@@ -62,13 +62,13 @@ def test_m_no_more_instructions_are_executed_for_an_object(
     # Those of pytest itself do more than those of operators.
     monkeypatch.setattr(logging.root, "handlers", [logging.StreamHandler(io.StringIO())])
     asyncio.run(measure(story, COUNT))  # what is done once is not counted
-    cost = asyncio.run(measure(story, 50, is_stepwise=True))
+    cost = asyncio.run(measure(story, 50, steps))
     assert cost.steps <= STEPS[story.name] * MARGIN
 
 
 def test_m_steps_are_counted_alike_each_time() -> None:
     [story] = [story for story in STORIES if story.name == "create"]
-    costs = [asyncio.run(measure(story, COUNT, is_stepwise=True)) for _ in range(3)]
+    costs = [asyncio.run(measure(story, COUNT, steps)) for _ in range(3)]
     _, first, second = costs  # in the first one, there is much of what is done once
     assert first.steps > 1000
     assert second.steps == pytest.approx(first.steps, rel=0.02)
