@@ -34,7 +34,7 @@ FIRST ?= 0
 COMMIT = $(shell git rev-parse --short=8 HEAD)
 
 .PHONY: help install demo test test-long test-floors test-all-pythons e2e e2e-real e2e-long e2e-real-long e2e-k3d e2e-assets chaos chaos-all explore explore-commit model model-shards compat field deploy-check lint format typecheck imports \
-	bench bench-go spine playground docs docs-browser changelog build sbom all clean
+	bench bench-go spine callgrind playground docs docs-browser changelog build sbom all clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -142,6 +142,11 @@ bench-go: e2e-assets ## Measure beside operators in Go on a real server, about a
 
 spine: $(UV) ## Count exactly what is done for an object: requests, tasks, steps of Python, and so on
 	$(RUN) python -m bench.spine $(ARGS)
+
+callgrind: $(UV) ## Count the processor's instructions for an object, 2 minutes; compare them with the landed figures
+	@command -v valgrind >/dev/null || { apt-get -qq update && apt-get -qq -y --no-install-recommends install valgrind; } \
+		|| { echo "make: valgrind is needed; install it, e.g. by \`apt-get install valgrind\` as root." >&2; exit 1; }
+	$(RUN) python -m bench.callgrind $(ARGS)
 
 playground: $(UV) ## Build what the playground in the documentation downloads (Pyodide comes from npm)
 	$(RUN) --group docs python tools/playground.py
