@@ -49,7 +49,7 @@ class Query:
 
     @property
     def filter(self) -> parts.Filter | None:
-        """What tells whether an object is in the last requested part; ``None`` if all are."""
+        """The filter of objects of the last requested part; ``None`` if it takes all objects."""
         return None if self._requested is None else self._requested.has
 
     @property
