@@ -43,7 +43,7 @@ from kopf_core.intents.registries import OperatorRegistry
 from kopf_kits.simulation import Process, Standstill, World, incarnation_var, live
 
 OBJECTS = 12
-FAULTS = ("crash", "crash", "suspend", "suspend", "restart", "drop", "refuse", "delete")
+FAULTS = ("crash", "crash", "suspend", "suspend", "restart", "relay", "drop", "refuse", "delete")
 DURATION, DEADLINE, PERIOD = 15.0, 10.0, 2.0
 PEACE = DURATION + 6 * PERIOD
 """How long (in virtual seconds) it may take until all is in order after the last fault.
@@ -62,6 +62,9 @@ ADOPTED = DURATION + 5 * PERIOD
 """In how many seconds after the last fault all shards have their replicas at once, even if some
 replicas come only then.
 """
+
+LENGTHS = (0.5, 0.5, 3.0)
+"""How long (in virtual seconds) the handlers take, at most: sometimes, longer than an exit."""
 
 CALM = 4.0
 """How much rarer the objects change in peace, when they only show who handles them."""
@@ -147,7 +150,7 @@ class Life:
             changing.cancel()
             looking.cancel()
             await asyncio.wait([changing, looking])
-            await asyncio.sleep(PERIOD)
+            await asyncio.sleep(PERIOD + 3 * max(LENGTHS))
             await self._judge()
             for task in keepers:
                 task.cancel()
@@ -223,6 +226,11 @@ class Life:
                 self.journal.excuse(name)
             case "restart":
                 await process.stop()
+            case "relay":  # one comes back, and gets a part, while another one exits
+                process.crash()
+                await asyncio.sleep(self._chance.random() * 3)
+                if others := [one for one in alive if one is not process and one.is_alive]:
+                    await self._chance.choice(others).stop()
             case "drop":
                 self.world.loop.network.lose_replies(self._chance.randint(1, 10))
             case "refuse":
@@ -292,7 +300,7 @@ class Program:
         @kopf.on.update(GROUP, "v1", "kexes", registry=self.registry)
         async def fn(name: str, **_: Any) -> None:
             with _noted(journal, name):
-                await asyncio.sleep(random.random() * 0.5)
+                await asyncio.sleep(random.random() * random.choice(LENGTHS))
 
         @kopf.daemon(GROUP, "v1", "kexes", registry=self.registry)
         async def daemon(name: str, **_: Any) -> None:

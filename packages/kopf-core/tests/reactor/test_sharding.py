@@ -8,13 +8,13 @@ from random import Random
 from typing import Any
 
 import pytest
-from idleness import quiet
+from idleness import quiet, until
 from virtual_time import jump
 
 from kopf_core.actions.happenings import Happening, trigger
 from kopf_core.engines.sharding.assignments import Assignment, advance
 from kopf_core.engines.sharding.hashing import SHARDS, find_shard
-from kopf_core.engines.sharding.shares import Order
+from kopf_core.engines.sharding.shares import LAPSE, Order
 from kopf_core.intents import decorators as on
 
 KEXES = "/apis/kopf.dev/v1/namespaces/default/kopfexamples"
@@ -35,6 +35,9 @@ class Orders:
         self._round += 1
         self._queue.put_nowait(Order(self._round, shards))
         return self._round
+
+    def lapse(self) -> None:
+        self._queue.put_nowait(LAPSE)
 
     async def wait(self) -> Order:
         return await self._queue.get()
@@ -527,3 +530,126 @@ async def _settle(cluster: Any, names: set[str], doomed: set[str], work: Work) -
             if not gone and all(work.seen.get(name) == x for name, x in there.items()):
                 assert names - there.keys() <= work.deleted <= doomed
                 return
+
+
+async def test_o_an_exiting_process_gives_no_shard_away_until_its_handlers_have_ended(
+    cluster, operate, registry, journal, settings, make_orders
+):
+    settings.queueing.exit_timeout = 999
+    may_end = asyncio.Event()
+
+    @on.create("kopfexamples", registry=registry)
+    async def fn(**_: Any) -> None:
+        journal("begins")
+        await may_end.wait()
+        journal("ends")
+
+    orders = make_orders(ALL)
+    async with operate(assigner=orders) as operator:
+        await cluster.create("one")
+        await journal.until(lambda j: "begins" in j)
+        operator.stop()
+        await quiet()
+        last = orders.give(NONE)
+        await quiet()
+        assert last not in journal
+        may_end.set()
+    assert [*journal][:3] == [1, "begins", "ends"]
+
+
+@pytest.mark.parametrize("is_stopped_first", [True, False])
+async def test_o_an_exiting_process_gives_no_shard_away_until_its_threads_have_ended(
+    cluster, operate, registry, journal, settings, make_orders, is_stopped_first
+):
+    settings.queueing.exit_timeout = 1
+    may_end = threading.Event()
+    loop = asyncio.get_running_loop()
+
+    @on.create("kopfexamples", registry=registry)
+    def fn(**_: Any) -> None:
+        loop.call_soon_threadsafe(journal, "begins")
+        may_end.wait()
+        loop.call_soon_threadsafe(journal, "ends")
+
+    orders = make_orders(ALL)
+    async with operate(assigner=orders) as operator:
+        await cluster.create("one")
+        await journal.until(lambda j: "begins" in j)
+        steps = [operator.stop, lambda: orders.give(NONE)]
+        for step in steps if is_stopped_first else reversed(steps):
+            step()
+            for _ in range(2):
+                jump(0.25)
+                await quiet()
+        for _ in range(8):  # the turn is cancelled by the order, and by the exit
+            jump(0.25)
+            await quiet()
+        assert [*journal] == [1, "begins"]
+        may_end.set()
+    assert [*journal][:3] == [1, "begins", "ends"]
+
+
+async def test_o_an_exiting_process_cancels_its_handlers_when_it_has_lost_its_shards(
+    cluster, operate, registry, journal, settings, make_orders
+):
+    settings.queueing.exit_timeout = 999
+
+    @on.create("kopfexamples", registry=registry)
+    async def fn(**_: Any) -> None:
+        journal("begins")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            journal("is cancelled")
+
+    orders = make_orders(ALL)
+    async with operate(assigner=orders) as operator:
+        await cluster.create("one")
+        await journal.until(lambda j: "begins" in j)
+        operator.stop()
+        await quiet()
+        assert "is cancelled" not in journal
+        orders.lapse()
+        await journal.until(lambda j: "is cancelled" in j)
+
+
+@pytest.mark.parametrize("is_lapsed", [True, False])
+async def test_o_handlers_in_namespaces_that_are_served_no_more_are_not_forgotten(
+    cluster, operate, registry, journal, settings, make_orders, is_lapsed
+):
+    settings.queueing.exit_timeout = 999
+    settings.scanning.namespace_selector = "tenant=a"
+    may_end = asyncio.Event()
+
+    @on.create("kopfexamples", registry=registry)
+    async def fn(**_: Any) -> None:
+        journal("begins")
+        try:
+            await may_end.wait()
+        finally:
+            journal("ends")
+
+    meta = {"name": "one", "labels": {"tenant": "a"}}
+    await cluster.client.post("/api/v1/namespaces", {"metadata": meta})
+    await cluster.sandbox.apply(
+        {
+            "apiVersion": "kopf.dev/v1",
+            "kind": "KopfExample",
+            "metadata": {"name": "x", "namespace": "one"},
+        }
+    )
+    orders = make_orders(ALL)
+    async with operate(assigner=orders, namespaces=["*"]) as operator:
+        await journal.until(lambda j: "begins" in j)
+        await cluster.sandbox.patch("namespaces", "one", {"metadata": {"labels": {"tenant": "b"}}})
+        await until(lambda: operator.handling.orchestrator._closing)
+        if is_lapsed:
+            orders.lapse()
+            await journal.until(lambda j: "ends" in j)
+        else:
+            last = orders.give(NONE)
+            await quiet()
+            assert last not in journal
+            may_end.set()
+            await journal.until(lambda j: last in j)
+            assert [*journal] == [1, "begins", "ends", last]

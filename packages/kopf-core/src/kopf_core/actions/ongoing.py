@@ -22,6 +22,9 @@ class Ongoing:
     def __bool__(self) -> bool:
         return bool(self._calls)
 
+    def __contains__(self, call: Invocation) -> bool:
+        return call in self._calls
+
     def __iter__(self) -> Iterator[Invocation]:
         return iter(list(self._calls))
 

@@ -25,6 +25,9 @@ logger = logging.getLogger("kopf.sharding")
 RETRY, MAX_RETRY = 0.25, 1.0
 """How long (in seconds) until the Leases are watched again after a stream has ended or failed."""
 
+SILENT_PERIODS = 3
+"""After how many periods of renewals a silent stream is broken."""
+
 
 class Lookout:
     """Watches the Leases of the replicas, and gives each new state of them to ``on_state``.
@@ -62,8 +65,9 @@ class Lookout:
             await asyncio.sleep(max(least, self._backoff.advance()))
 
     async def _watch(self) -> None:
-        """Watch once. Members renew their Leases all the time, so a silent stream is broken."""
-        version, patience = await self._look_in_time(), self._settings.renew_deadline
+        """Watch once. This member renews its Lease all the time, so a silent stream is broken."""
+        version = await self._look_in_time()
+        patience = min(SILENT_PERIODS * self._settings.retry_period, self._settings.renew_deadline)
         selector = f"{MEMBERS}={self._settings.name}"
         await watch(
             self._client,

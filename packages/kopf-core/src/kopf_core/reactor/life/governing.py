@@ -48,6 +48,7 @@ class Governor:
         self._others: list[Part] = []
         self._reasons: dict[str, Mode] = {}
         self._mode = Mode.RUNNING
+        self._is_cut = False
         self._is_listed_anew = False
         self._settling: set[asyncio.Task[None]] = set()
 
@@ -95,19 +96,22 @@ class Governor:
 
     def _reach(self) -> None:
         mode = max(self._reasons.values(), default=Mode.RUNNING)
-        if mode is self._mode:
+        is_cut = Mode.CUT in self._reasons.values()  # also in the exit
+        if (mode, is_cut) == (self._mode, self._is_cut):
             return
-        self._mode = mode
+        self._mode, self._is_cut = mode, is_cut
         if mode in (Mode.CUT, Mode.ENDED):
-            self._door.is_shut |= mode is Mode.CUT
+            self._door.is_shut |= is_cut
             self._door.take_back()
         elif mode is Mode.RUNNING:
             for task in self._settling:
                 task.cancel()
             self._door.is_shut = False
         self._is_listed_anew |= mode in (Mode.COLD, Mode.CUT)
-        self._background.reach(_STOPPING_REASONS.get(mode), at_once=mode is Mode.CUT)
+        self._background.reach(_STOPPING_REASONS.get(mode), at_once=is_cut)
         self._orchestrator.reach(mode)
+        if is_cut:
+            self._orchestrator.cancel()
         for part in self._others:
             part.reach(mode)
         if mode is Mode.RUNNING:

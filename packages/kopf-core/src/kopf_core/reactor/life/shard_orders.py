@@ -15,10 +15,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Set
 
-from kopf_cogs.structs.keys import ObjectKey
+from kopf_cogs.structs.keys import ObjectKey, object_key
+from kopf_core.actions.context import Invocation
 from kopf_core.engines.sharding.hashing import find_shard
 from kopf_core.engines.sharding.shares import LAPSE, Assigner, Order, Share
 from kopf_core.reactor.life.essentials import Essentials
+from kopf_core.reactor.life.exiting import POLLING
 from kopf_core.reactor.life.handling import Handling
 from kopf_core.reactor.streams.modes import Mode
 
@@ -131,13 +133,27 @@ class Sharding:
         self._handling.orchestrator.narrow(share.has)
         assigner.confirm(order.round)
 
+    async def _wait_for_calls(self, is_ours: Callable[[ObjectKey], bool]) -> None:
+        """Wait for the calls that have outlived their turns: the exit gives threads up."""
+        ongoing = self._essentials.ongoing
+        calls = [call for call in ongoing if (key := _find_key(call)) and not is_ours(key)]
+        while any(call in ongoing for call in calls):  # noqa: ASYNC110  # threads set no events
+            await asyncio.sleep(POLLING)
+
     async def let_go(self, is_ours: Callable[[ObjectKey], bool]) -> None:
         """Let the work on the objects of other processes end, and forget these objects."""
         background, orchestrator = self._handling.background, self._handling.orchestrator
         timeout = self._settings.queueing.exit_timeout
         await asyncio.gather(orchestrator.leave(is_ours), background.leave(is_ours, timeout))
         await background.leave(is_ours, timeout)  # the last turns could start something
+        await self._wait_for_calls(is_ours)
         for key in [key for key in self._memories if not is_ours(key)]:
             background.forget(key)
             orchestrator.forget(key)
             self._memories.forget(key)
+
+
+def _find_key(call: Invocation) -> ObjectKey | None:
+    """The object for which a function is called, if it is called for an object of a resource."""
+    body, resource = getattr(call.cause, "body", None), getattr(call.cause, "resource", None)
+    return None if body is None or resource is None else object_key(resource, body)

@@ -3,9 +3,9 @@
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import RawBody
@@ -26,6 +26,7 @@ from kopf_core.reactor.streams.lateness import Lateness
 from kopf_core.reactor.streams.modes import MEANINGS, Mode
 from kopf_core.reactor.streams.observed import ObservedKinds
 from kopf_core.reactor.streams.pool import InformerPool
+from kopf_core.reactor.streams.queueing import WorkQueue
 from kopf_core.reactor.streams.readiness import Readiness
 
 if TYPE_CHECKING:
@@ -51,6 +52,13 @@ class _ServedKind:
     resource: Resource
     handlers: ResourceHandlers
     reconciler: Reconciler
+
+
+class _Closing(NamedTuple):
+    """A stream that is served no more, until its last turns have ended."""
+
+    queue: WorkQueue
+    task: asyncio.Task[None]
 
 
 class Orchestrator:
@@ -90,12 +98,18 @@ class Orchestrator:
         self._on_removed = on_removed
         self._served: dict[Resource, _ServedKind] = {}
         self._intakes: dict[StreamKey, Intake] = {}
-        self._closing: dict[Place, asyncio.Task[None]] = {}
+        self._closing: dict[Place, _Closing] = {}
         self._mode = Mode.RUNNING
 
     @property
     def intakes(self) -> Mapping[StreamKey, Intake]:
         return self._intakes
+
+    @property
+    def _queues(self) -> Collection[WorkQueue]:
+        """All queues that can have turns, also those of streams that are being closed."""
+        served = [intake.queue for intake in self._intakes.values()]
+        return [*served, *(closing.queue for closing in self._closing.values())]
 
     async def run(self) -> None:
         """Follow the changes of the cluster for as long as the operator runs.
@@ -129,8 +143,6 @@ class Orchestrator:
             self._renew()
         for intake in self._intakes.values():
             intake.reach(mode)
-        if mode is Mode.CUT:
-            self.cancel()
         if mode is not Mode.ENDED:
             self._pool.reach(is_watching=is_watching)
 
@@ -141,7 +153,7 @@ class Orchestrator:
 
     def cancel(self) -> Collection["asyncio.Task[None]"]:
         """Cancel all current turns; return their tasks."""
-        return [task for intake in self._intakes.values() for task in intake.queue.cancel()]
+        return [task for queue in self._queues for task in queue.cancel()]
 
     async def settle(self) -> None:
         """Wait for the current turns, and cancel the slow ones, while the operator is paused."""
@@ -155,18 +167,20 @@ class Orchestrator:
         Nothing is started after that, even if the cluster changes.
         """
         self.reach(Mode.ENDED)
+        closing: list[Awaitable[None]]
         closing = [intake.queue.close(timeout) for intake in self._intakes.values()]
-        await asyncio.gather(self._pool.stop(timeout), *closing, *self._closing.values())
+        closing += [one.task for one in self._closing.values()]
+        await asyncio.gather(self._pool.stop(timeout), *closing)
         self._observed.stop()
 
     @property
     def is_idle(self) -> bool:
         """Whether no object has its turn now."""
-        return all(intake.queue.is_idle for intake in self._intakes.values())
+        return all(queue.is_idle for queue in self._queues)
 
     def is_busy(self, key: ObjectKey) -> bool:
         """Whether the object is in any queue: it waits, or has its turn now."""
-        return any(key in intake.queue for intake in self._intakes.values())
+        return any(queue.is_busy(key) for queue in self._queues)
 
     def enqueue(
         self,
@@ -219,7 +233,7 @@ class Orchestrator:
         It cancels the turns that take too long. It waits for threads, which cannot be cancelled.
         """
         timeout = self._settings.queueing.exit_timeout
-        works = [(intake.queue, intake.queue.leave(is_ours)) for intake in self._intakes.values()]
+        works = [(queue, queue.leave(is_ours)) for queue in self._queues]
         tasks = [item.task for _, items in works for item in items if item.task is not None]
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=timeout)
@@ -275,8 +289,8 @@ class Orchestrator:
             await self._readiness.wait_for_doubts()
 
     async def _adjust(self) -> None:
-        for place in [place for place, task in self._closing.items() if task.done()]:
-            self._closing.pop(place).result()
+        for place in [place for place, one in self._closing.items() if one.task.done()]:
+            self._closing.pop(place).task.result()
         if self._mode is not Mode.ENDED:
             found = self._insights
             await self._observed.adjust(found.resources, found.namespaces, found.broken_groups)
@@ -307,7 +321,7 @@ class Orchestrator:
         removing = self._remove(key, intake, reconciler, successors, is_deleted=is_deleted)
         closing = asyncio.create_task(removing, name=f"kopf-closing-{key}")
         closing.add_done_callback(lambda _: self._insights.revise())
-        self._closing[key.place] = closing
+        self._closing[key.place] = _Closing(intake.queue, closing)
 
     def _is_rebuilt(self, resource: Resource, handlers: ResourceHandlers) -> bool:
         """Whether the resource must be served anew. Small changes are applied without that."""

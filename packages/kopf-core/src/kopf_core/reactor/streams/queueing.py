@@ -109,6 +109,10 @@ class WorkQueue:
         """Whether no object has its turn now."""
         return not self._working
 
+    def is_busy(self, key: ObjectKey) -> bool:
+        """Whether the object needs work, or has a turn that began before the queue was closed."""
+        return key in self._items or any(item.key == key for item in self._working)
+
     def get(self, key: ObjectKey) -> WorkItem | None:
         """The item of the object, if it needs work."""
         return self._items.get(key)
@@ -226,12 +230,14 @@ class WorkQueue:
                     await asyncio.sleep(0)  # other objects get their places meanwhile
 
     def leave(self, is_ours: Callable[[ObjectKey], bool]) -> Collection[WorkItem]:
-        """Drop the objects that other processes handle now; return the ones still in work."""
-        foreign = [item for item in self._items.values() if not is_ours(item.key)]
-        for item in foreign:
+        """Drop the objects that other processes handle now; return the ones still in work.
+
+        Turns go on in a closed queue, too, though it has no items anymore.
+        """
+        for item in [item for item in self._items.values() if not is_ours(item.key)]:
             if item.position is not Position.WORKING:
                 self._drop(item)
-        return [item for item in foreign if item.position is Position.WORKING]
+        return [item for item in self._working if not is_ours(item.key)]
 
     def cancel(self, items: Collection[WorkItem] | None = None) -> Collection[asyncio.Task[None]]:
         """Cancel the current turns, of all objects or of these; return their tasks."""
