@@ -1,6 +1,8 @@
 """Runs that end by themselves; and rehearsals, in which nothing is committed."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 import kopf
 from kopf_cogs.clients.errors import APIConflictError, APINotFoundError
 from kopf_core.reactor.life.once import Once
+from kopf_kits.cli.rehearsals import get_code
 
 from .conftest import config_map
 
@@ -226,6 +229,85 @@ async def test_q_handlers_that_wait_for_their_subhandlers_are_named_with_the_rea
         "Handler 'fn' is to be retried for ns1/web: its sub-handlers have not finished",
         "Handler 'fn/sub' is to be retried for ns1/web: not yet",
     ]
+
+
+Decorate = Callable[..., Any]
+REFUSED: dict[str, Decorate] = {
+    "creation": kopf.on.create,
+    "deletion": kopf.on.delete,
+    "event": kopf.on.event,
+    "timer": partial(kopf.timer, interval=1000.0),
+    "reconciler": kopf.reconcile,
+}
+
+
+@pytest.mark.parametrize("delays", [[0.01, 1000.0], []], ids=["delayed", "dropped"])
+@pytest.mark.parametrize("dry_run", [False, True], ids=["real", "dry"])
+@pytest.mark.parametrize("status", [403, 422, 500])
+@pytest.mark.parametrize("handlers", REFUSED)
+async def test_q_objects_with_refused_patches_are_not_handled(
+    websites: Any, handlers: str, status: int, dry_run: bool, delays: list[float]
+) -> None:
+    @REFUSED[handlers](websites.kind, registry=websites.registry, id="fn")
+    def fn(conditions: kopf.Conditions, **_: Any) -> None:
+        conditions.set("Ready", True)
+
+    websites.settings.queueing.error_delays = delays
+    await websites.apply(x="1")
+    websites.sandbox.faults.fail(status, message="not you", method="PATCH", path="*/websites/*")
+    once = await run(websites, dry_run=dry_run)
+    assert once.is_quiet
+    (line,) = once.unfinished
+    assert line.startswith("ns1/web is not fully handled: ")
+    assert "not you" in line
+    assert get_code(once) == 4
+
+
+async def test_q_objects_are_handled_if_their_patches_are_refused_at_first(websites: Any) -> None:
+    @kopf.on.create(websites.kind, registry=websites.registry)
+    def fn(**_: Any) -> None: ...
+
+    await websites.apply(x="1")
+    websites.sandbox.faults.fail(403, method="PATCH", path="*/websites/*", times=1)
+    once = await run(websites)
+    assert (once.is_quiet, once.unfinished) == (True, [])
+
+
+@pytest.mark.parametrize("dry_run", [False, True], ids=["real", "dry"])
+async def test_q_invalid_objects_are_not_handled(websites: Any, dry_run: bool) -> None:
+    @dataclass
+    class Spec:
+        x: int
+
+    @kopf.on.create(websites.kind, registry=websites.registry)
+    def fn(spec: Spec, **_: Any) -> None: ...
+
+    await websites.apply(x="many")
+    await websites.apply("valid", x=1)
+    once = await run(websites, dry_run=dry_run)
+    assert once.is_quiet
+    (line,) = once.unfinished
+    place, _, reason = line.partition(": ")
+    assert place == "ns1/web is not fully handled"
+    assert reason == "The object is invalid: spec.x: must be an integer, not 'many'"
+
+
+async def test_q_objects_that_are_repaired_in_the_run_are_handled(websites: Any) -> None:
+    @dataclass
+    class Spec:
+        x: int
+
+    @kopf.on.create(websites.kind, registry=websites.registry)
+    def fn(spec: Spec, **_: Any) -> None: ...
+
+    @kopf.on.event(websites.kind, registry=websites.registry)
+    async def repair(type: Any, **_: Any) -> None:
+        if type is None:
+            await websites.patch(x=1)
+
+    await websites.apply(x="many")
+    once = await run(websites, settle=0.5)
+    assert (once.is_quiet, once.unfinished) == (True, [])
 
 
 async def test_n5_timers_are_called_once_and_daemons_are_not_started(websites: Any) -> None:

@@ -72,6 +72,11 @@ def test_n5_exit_codes(
     assert captured.err == "".join(f"Unfinished: {line}\n" for line in unfinished)
 
 
+def test_q_unfinished_work_is_one_line_each(capsys: pytest.CaptureFixture[str]) -> None:
+    report(Once(unfinished=["one: a\nb", "two: \x1b[2J"]), "text")
+    assert capsys.readouterr().err == "Unfinished: one: a\\nb\nUnfinished: two: \\x1b[2J\n"
+
+
 @pytest.mark.parametrize("option", ["--dry-run", "--patience=1", "--timeout=1", "-ojson"])
 def test_n5_options_are_refused_without_once(option: str) -> None:
     result = click.testing.CliRunner().invoke(main, ["run", option])

@@ -75,6 +75,13 @@ class ObjectMemory:
     def initial(self) -> bool:
         return self.is_listed and self.cycle.stage in (Stage.UNSEEN, Stage.NEW)
 
+    @property
+    def obstacle(self) -> str | None:
+        """Why its latest state is not handled to the end, in words, if there is a known reason."""
+        if self.holds.throttling is not None:
+            return self.holds.throttling.reason
+        return self.owed.title or self.told.complaint or self.told.loss
+
     def lose(self, body: RawBody) -> None:
         """The API does not know the object: ignore all states that are not newer than this one."""
         self.cycle = self.cycle.at(Stage.ABSENT)

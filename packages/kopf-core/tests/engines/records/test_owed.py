@@ -15,9 +15,8 @@ def test_what_is_not_sent_is_owed():
 
 
 def test_functions_are_owed_apart_from_patches():
-    owed = (
-        NOTHING_OWED.unsent(MARKS, PATCH).refused((print,), has_news=False).unsent(Marks(), Patch())
-    )
+    owed = NOTHING_OWED.unsent(MARKS, PATCH).refused((print,), "no", has_news=False)
+    owed = owed.unsent(Marks(), Patch())
     assert (owed.marks, owed.patch, owed.carried, owed.conflicts) == (None, None, (print,), 1)
     assert owed.taken().carried == ()
     assert owed.accepted().conflicts == 0
@@ -25,7 +24,15 @@ def test_functions_are_owed_apart_from_patches():
 
 
 def test_conflicts_with_news_are_not_counted():
-    assert NOTHING_OWED.refused((print,), has_news=True).conflicts == 0
+    assert NOTHING_OWED.refused((print,), None, has_news=True).conflicts == 0
+
+
+def test_q_debts_are_described_until_the_changes_are_accepted():
+    owed = NOTHING_OWED.refused((), "no", has_news=False)
+    assert owed.title == "its changes are not stored: no"
+    assert NOTHING_OWED.unsent(MARKS, PATCH).title == "its changes are not stored"
+    assert owed.accepted().title is None
+    assert NOTHING_OWED.title is None
 
 
 def test_k14_what_a_pause_has_held_is_sent_or_dropped_after_it():

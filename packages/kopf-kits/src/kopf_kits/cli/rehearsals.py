@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kopf_cogs.structs.diffs import DiffOperation, diff
+from kopf_kits.logs import escape
 
 if TYPE_CHECKING:
     from kopf_cogs.clients.rehearsal.overlay import Difference
@@ -41,7 +42,7 @@ def report(once: Once, output: str) -> None:
         for line in iter_lines(once.differences):
             click.echo(line)
     for line in once.unfinished:
-        click.echo(f"Unfinished: {line}", err=True)
+        click.echo(f"Unfinished: {escape(line)}", err=True)
 
 
 def iter_lines(differences: Iterable[Difference]) -> Iterator[str]:

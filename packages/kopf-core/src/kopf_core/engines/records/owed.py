@@ -30,6 +30,17 @@ class Owed(NamedTuple):
     conflicts: int = 0
     """How many times in a row the transformation functions could not be applied."""
 
+    refusal: str | None = None
+    """The latest reply of the server that refused these functions, if there was any text."""
+
+    @property
+    def title(self) -> str | None:
+        """A description of the debt, with the reply of the server; ``None`` if there is no debt."""
+        if self.marks is None and not self.carried and not self.conflicts:
+            return None
+        reason = f": {self.refusal}" if self.refusal else ""
+        return f"its changes are not stored{reason}"
+
     def unsent(self, marks: Marks, patch: Patch) -> "Owed":
         """These changes were not sent. If there are no changes in them, nothing is owed."""
         if marks or patch:
@@ -51,18 +62,20 @@ class Owed(NamedTuple):
         """The functions are in the next patch now."""
         return self._replace(carried=()) if self.carried else self
 
-    def refused(self, carried: tuple[PatchFn, ...], *, has_news: bool) -> "Owed":
+    def refused(
+        self, carried: tuple[PatchFn, ...], refusal: str | None, *, has_news: bool
+    ) -> "Owed":
         """The functions were refused. This does not count if the object has just changed."""
         count = self.conflicts + (not has_news)
-        return self._replace(carried=self.carried + carried, conflicts=count)
+        return self._replace(carried=self.carried + carried, conflicts=count, refusal=refusal)
 
     def accepted(self) -> "Owed":
         """The functions were accepted: the next refusal is the first one."""
-        return self._replace(conflicts=0) if self.conflicts else self
+        return self._replace(conflicts=0, refusal=None) if self.conflicts else self
 
     def given_up(self) -> "Owed":
         """Drop the functions, as the API never accepts them."""
-        return self._replace(carried=(), conflicts=0)
+        return self._replace(carried=(), conflicts=0, refusal=None)
 
 
 NOTHING_OWED = Owed()

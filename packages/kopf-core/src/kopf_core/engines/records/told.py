@@ -12,6 +12,9 @@ class Told(NamedTuple):
     complaint: str | None = None
     """The latest complaint about the object being invalid for the models of handlers, if any."""
 
+    loss: str | None = None
+    """The latest message about dropped changes of handlers: the API will never accept them."""
+
 
 SILENCE = Told()
 """Nothing was told yet. Most objects share this value."""

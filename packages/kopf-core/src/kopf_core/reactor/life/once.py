@@ -37,7 +37,9 @@ class Once:
     """The result of a rehearsal: how the objects would change."""
 
     unfinished: list[str] = field(default_factory=list)
-    """The result of any run: failed handlers and later retries, one line for each."""
+    """The result of any run: failed handlers, later retries, and unhandled objects, each with its
+    reason.
+    """
 
 
 class Failures(Instruments):

@@ -35,12 +35,13 @@ class Quietness:
             before, seen = now, count
             if quiet >= self._once.settle:
                 self._once.is_quiet = True
-                return
+                break
             if self._once.timeout is not None and now - began >= self._once.timeout:
                 lines = [*self.find_work()] or ["The cluster changes all the time"]
                 self._once.unfinished += [f"Time is out: {line}" for line in lines]
-                return
+                break
             await asyncio.sleep(POLLING)
+        self._once.unfinished += sorted(self.find_unhandled())
 
     def find_work(self) -> Iterator[str]:
         """The current and the coming work, in words; nothing if all is quiet."""
@@ -65,6 +66,18 @@ class Quietness:
         if self._essentials.recorder.is_busy:
             yield "Kubernetes events are being posted"
 
+    def find_unhandled(self) -> Iterator[str]:
+        """The objects that are left as they are, with the reasons, in words.
+
+        They can be absent from the queues: they wait for changes by people, or will be retried too
+        late for this run.
+        """
+        informers = self._handling.pool.informers.values()
+        names = {key: name for informer in informers for name, key in informer.names}
+        for key, memory in self._essentials.memories.items():
+            if key in names and (obstacle := memory.obstacle) is not None:
+                yield f"{_join(*names[key])} is not fully handled: {obstacle}"
+
     def _is_soon(self, item: WorkItem) -> bool:
         if item.position not in (Position.DELAYED, Position.HELD):
             return True
@@ -86,4 +99,8 @@ class Quietness:
 
 def _name(item: WorkItem) -> str:
     metadata = {} if item.newest is None else item.newest["metadata"]
-    return "/".join(filter(None, (metadata.get("namespace"), metadata.get("name"))))
+    return _join(metadata.get("namespace"), metadata.get("name"))
+
+
+def _join(*names: str | None) -> str:
+    return "/".join(filter(None, names))

@@ -85,7 +85,7 @@ def keep_refused(owed: Owed, applied: Applied, logger: AnyLogger, *, has_news: b
     logger.debug(
         "The object has changed meanwhile: the patch will be completed when its newer state comes."
     )
-    owed = owed.refused(applied.carried, has_news=has_news)
+    owed = owed.refused(applied.carried, applied.refusal, has_news=has_news)
     reason = f" The latest reply was: {applied.refusal}" if applied.refusal else ""
     if owed.conflicts == TOLD_CONFLICTS and not has_news:
         logger.warning(

@@ -233,6 +233,8 @@ class Delivery:
         topics = tell_of_losses(applied, self._resource, memory.told.topics, turn.logger)
         if topics is not memory.told.topics:
             memory.told = memory.told._replace(topics=topics)
+        if applied.rejections:
+            memory.told = memory.told._replace(loss=applied.rejections[-1])
         turn.applied = applied
         if memory.holds is not FREE:
             remember_fields(turn)
