@@ -63,6 +63,12 @@ EXPECTED: tuple[Expected, ...] = (
         "Errors of absent keys are named as such: a mere key tells nothing.",
     ),
     Expected(
+        "errors-messages",
+        "requests",
+        r"""^-PATCH .*message\\?": ?\\?"('x'|\\?")|^[+]PATCH .*(KeyError: 'x'|Error\((''|)\))""",
+        "Errors of absent keys and errors without texts are stored with their class, as in the log.",
+    ),
+    Expected(
         "daemon-ending",
         "[lor]*",
         r'"finalizers": \[$|: +"kopf.zalando.org/KopfFinalizerMarker"$|: +\],$'

@@ -91,6 +91,20 @@ def test_final_outcomes(fresh, outcome, success, failure, message):
     assert state.delayed is None
 
 
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (KeyError("nope"), "KeyError: 'nope'"),
+        (ValueError(), "ValueError()"),
+        (PermanentError(), "PermanentError()"),
+        (ValueError("boom"), "boom"),
+    ],
+)
+def test_errors_are_stored_as_they_are_logged(fresh, error, message):
+    state = fresh.with_outcome(Outcome(final=False, exception=error), NOW)
+    assert state.as_record()["message"] == message
+
+
 def test_subrefs_accumulate_over_attempts(fresh):
     state = fresh.with_outcome(Outcome(final=False, delay=0, subrefs=["x/a"]), NOW)
     state = state.with_outcome(Outcome(final=True, subrefs=["x/b"]), NOW)

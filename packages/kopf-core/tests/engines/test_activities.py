@@ -94,6 +94,14 @@ async def test_failures_are_errors_naming_the_handlers(run, exc):
     assert {*info.value.outcomes} == {"fn", "good"}
 
 
+async def test_failures_are_named_as_in_the_log(run):
+    def fn(**_):
+        raise KeyError("nope")
+
+    with pytest.raises(ActivityError, match=r"'fn' \(KeyError: 'nope'\)"):
+        await run(make(fn, errors=ErrorsMode.PERMANENT))
+
+
 async def test_ignored_errors_are_no_failures(run):
     def fn(**_):
         raise ValueError

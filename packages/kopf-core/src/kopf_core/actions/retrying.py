@@ -132,14 +132,18 @@ def jittered(delay: float, ratio: float = 0.1) -> float:
 
 
 def describe(exc: BaseException) -> str:
-    """The text of an error for the logs: never empty, and never a key alone.
+    """The text of an error for the logs.
 
     If the API does not permit something, the text ends with the rule to be added to the role.
     """
+    return telling_message(exc) + (exc.role_hint if isinstance(exc, HintedError) else "")
+
+
+def telling_message(exc: BaseException) -> str:
+    """The text of an error: never empty, and never a key alone."""
     if isinstance(exc, KeyError):
         return f"{type(exc).__name__}: {safe_message(exc)}"
-    hint = exc.role_hint if isinstance(exc, HintedError) else ""
-    return (safe_message(exc) or safe_repr(exc)) + hint
+    return safe_message(exc) or safe_repr(exc)
 
 
 def safe_repr(exc: BaseException) -> str:

@@ -22,7 +22,7 @@ from kopf_core.actions.execution import Execution, collect_results
 from kopf_core.actions.lifecycles import all_at_once
 from kopf_core.actions.ongoing import Ongoing
 from kopf_core.actions.outcomes import Outcome
-from kopf_core.actions.retrying import safe_message
+from kopf_core.actions.retrying import telling_message
 from kopf_core.actions.states import State
 from kopf_core.intents.causes import Activity, ActivityCause
 from kopf_core.intents.handlers import ActivityHandler
@@ -38,7 +38,7 @@ class ActivityError(Exception):
 
     def __init__(self, activity: Activity, outcomes: Mapping[HandlerId, Outcome]) -> None:
         failures = ", ".join(
-            f"{id!r} ({safe_message(outcome.exception)})"
+            f"{id!r} ({telling_message(outcome.exception)})"
             for id, outcome in outcomes.items()
             if outcome.exception is not None
         )

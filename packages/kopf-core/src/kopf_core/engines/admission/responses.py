@@ -11,7 +11,7 @@ from kopf_cogs.structs.jsonpatch import JSONPatch, make_json_patch
 from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.reviews import Response, ResponsePayload
 from kopf_core.actions.errors import PermanentError, TemporaryError
-from kopf_core.actions.retrying import safe_message, safe_repr
+from kopf_core.actions.retrying import safe_message, telling_message
 from kopf_core.engines.admission.requests import ReviewRequest
 from kopf_core.intents.webhooks import AdmissionError
 
@@ -72,7 +72,7 @@ def make_response(request: ReviewRequest, verdict: ReviewVerdict) -> Response:
         payload["patch"] = base64.b64encode(jsons.dumps(verdict.operations)).decode("ascii")
         payload["patchType"] = "JSONPatch"
     if error is not None:
-        message = safe_message(error) or safe_repr(error)
+        message = telling_message(error)
         payload["status"] = {"message": message, "code": _get_code(error)}
     return {
         "apiVersion": request.api_version,
