@@ -320,7 +320,38 @@ async def test_c13_fields_that_cannot_be_sent_are_dropped(apply, client, logged)
     payload.pop("metadata", None)
     assert payload == {"status": {"fn": 1}, "data": {"y": 2}}
     (error,) = [message for message in logged() if "dropped" in message]
-    assert "'spec'" in error
+    assert "'spec.x'" in error
+
+
+@pytest.mark.docs("patching/failures")
+async def test_c13_only_the_values_that_cannot_be_sent_are_dropped(apply, client, logged):
+    status = {"good": 1, "a": {1, 2}, "deep": {1: 2.5, "nan": float("nan")}, "list": [1, {2}]}
+    await apply(patch=Patch({"status": {**status, "circular": CIRCULAR}}))
+    ((_, payload),) = client.sent
+    assert payload["status"] == {"good": 1, "deep": {"1": 2.5}}
+    dropped = [message for message in logged() if "dropped" in message]
+    for message, field in zip(dropped, ("a", "deep.nan", "list", "circular.self"), strict=True):
+        assert f"so its field 'status.{field}' is dropped: " in message
+
+
+async def test_c13_endless_depth_of_patches(apply, client, logged):
+    result = current = {}
+    for _ in range(100_000):
+        current["x"] = {}
+        current = current["x"]
+    await apply(patch=Patch({"status": result, "spec": {"good": 1}}))
+    [(_, payload)] = client.sent
+    assert (payload["spec"], "status" in payload) == ({"good": 1}, False)
+    (error,) = [message for message in logged() if "dropped" in message]
+    assert "'status'" in error
+
+
+@pytest.mark.parametrize("bad", ["x", "conditions"])
+async def test_c13_conditions_are_apart_from_other_fields_of_the_status(apply, client, bad):
+    status = {"conditions": PlannedConditions([READY], base=[]), "good": 1, "x": 2}
+    status[bad] = PlannedConditions([{1}], base=[]) if bad == "conditions" else {1}
+    await apply(patch=Patch({"status": status}))
+    assert client.sent[0][1]["status"] == {k: v for k, v in status.items() if k != bad}
 
 
 # --- Merging ---

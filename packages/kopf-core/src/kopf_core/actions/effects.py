@@ -315,19 +315,38 @@ def _drop_unusable(patch: Patch, logger: AnyLogger) -> Patch:
     """The patch without the fields that are not JSON."""
     if not patch:
         return patch
-    usable = Patch(fns=list(patch.fns))
-    for key, value in patch.items():
-        try:
-            usable[key] = value if _is_plain(value) else call(_to_json, value)[0]
-        except Exception as e:
-            logger.error(
-                f"The patch made by the handlers cannot be sent, so its field {key!r} "
-                f"is dropped: {type(e).__name__}: {safe_message(e)}"
-            )
+    usable = Patch(_select_usable(patch, logger), fns=list(patch.fns))
     planned = find_planned(patch)
-    if planned is not None and find_planned(usable) is None and "status" in usable:
-        conditions = usable["status"]["conditions"]
-        usable["status"]["conditions"] = PlannedConditions(conditions, base=planned.base)
+    if planned is not None and find_planned(usable) is None:
+        status = usable.get("status", {})
+        if "conditions" in status:
+            status["conditions"] = PlannedConditions(status["conditions"], base=planned.base)
+    return usable
+
+
+def _select_usable(
+    fields: dict[str, Any],
+    logger: AnyLogger,
+    path: tuple[Any, ...] = (),
+    parents: tuple[dict[str, Any], ...] = (),
+) -> dict[str, Any]:
+    """The fields that are JSON. Lists are taken or dropped as a whole, as they are sent so."""
+    usable: dict[str, Any] = {}
+    for key, value in fields.items():
+        is_plain = type(key) is str and _is_plain(value)
+        try:
+            usable |= {key: value} if is_plain else call(_to_json, {key: value})[0]
+        except Exception as e:
+            field, above = (*path, key), (*parents, fields)
+            is_endless = isinstance(e, RecursionError) or any(value is one for one in above)
+            if isinstance(value, dict) and not is_endless:
+                kept = _select_usable(value, logger, field, above)
+                usable |= {key: kept} if kept else {}
+                continue
+            logger.error(
+                f"The patch made by the handlers cannot be sent, so its field "
+                f"{'.'.join(map(str, field))!r} is dropped: {type(e).__name__}: {safe_message(e)}"
+            )
     return usable
 
 
