@@ -66,7 +66,7 @@ EXPECTED: tuple[Expected, ...] = (
         "errors-messages",
         "requests",
         r"""^-PATCH .*message\\?": ?\\?"('x'|\\?")|^[+]PATCH .*(KeyError: 'x'|Error\((''|)\))""",
-        "Errors of absent keys and errors without texts are stored with their class, as in the log.",
+        "Errors of absent keys and errors without texts are stored with their class, as logged.",
     ),
     Expected(
         "daemon-ending",
