@@ -63,6 +63,17 @@ async def test_manifests(sandbox, tmp_path, make_object):
         await sandbox.apply({"apiVersion": "v1", "kind": "Unknown", "metadata": {"name": "x"}})
 
 
+async def test_names_of_files_are_not_manifests(sandbox, tmp_path):
+    with pytest.raises(
+        ValueError, match=r"^'crd.yaml' is not a manifest: .* Path\('crd.yaml'\)\.$"
+    ):
+        await sandbox.apply("crd.yaml")
+    path = tmp_path / "file.yaml"
+    path.write_text("crd.yaml")
+    with pytest.raises(ValueError, match=r"^'crd.yaml' is not a manifest\.$"):
+        await sandbox.apply(path)
+
+
 async def test_failures_are_those_of_the_api(sandbox, crd, make_object):
     await sandbox.create(make_object())
     with pytest.raises(StatusError, match="already exists") as caught:
@@ -128,7 +139,9 @@ def test_a_process_of_its_own(tmp_path):
     assert line == f"The sandbox is ready at {url}\n"
 
 
-@pytest.mark.parametrize("content", ["kind: Unknown", "kind: [", "{apiVersion: v1, kind: Pod}"])
+@pytest.mark.parametrize(
+    "content", ["kind: Unknown", "kind: [", "text", "{apiVersion: v1, kind: Pod}"]
+)
 def test_bad_manifests_are_reported_in_one_line(tmp_path, capsys, content):
     manifest = tmp_path / "bad.yaml"
     manifest.write_text(content)

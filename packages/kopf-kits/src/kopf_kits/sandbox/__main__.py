@@ -22,7 +22,7 @@ def main(args: Sequence[str] | None = None) -> int:
         return asyncio.run(_serve(options.port, options.kubeconfig, options.file))
     except KeyboardInterrupt:
         return 0
-    except (StatusError, LookupError, yaml.YAMLError) as error:
+    except (StatusError, LookupError, ValueError, yaml.YAMLError) as error:
         text = " ".join(str(error).split())
         print(f"The manifests cannot be applied: {text}", file=sys.stderr)
         return 1

@@ -152,7 +152,7 @@ class Sandbox:
         return kubeconfigs.write_kubeconfig(path, content)
 
     async def apply(self, manifest: Manifest) -> Objs:
-        """Create or update objects from a manifest: a dict, a YAML text, or a path to a file.
+        """Create or update objects from a manifest: a dict, a YAML text, or a `Path` of a file.
 
         Returns the objects as they are stored. The kinds of just applied CRDs can be used at once.
         """
@@ -347,16 +347,18 @@ class Sandbox:
 
 
 def _read_manifests(manifest: Manifest) -> Iterator[Obj]:
-    if isinstance(manifest, Path):
-        manifest = manifest.read_text(encoding="utf-8")
     documents: Any = manifest
-    if isinstance(manifest, str):
-        documents = list(yaml.safe_load_all(manifest))
-    elif isinstance(manifest, dict):
+    if isinstance(manifest, dict):
         documents = [manifest]
+    elif isinstance(manifest, str | Path):
+        text = manifest if isinstance(manifest, str) else manifest.read_text(encoding="utf-8")
+        documents = list(yaml.safe_load_all(text))
     for document in documents:
         if not document:
             continue
+        if not isinstance(document, dict):
+            hint = f": for a file, use Path({document!r})" if document == manifest else ""
+            raise ValueError(f"{document!r:.200} is not a manifest{hint}.")
         if str(document.get("kind", "")).endswith("List") and "items" in document:
             yield from document["items"]
         else:
