@@ -21,6 +21,40 @@ async def test_absent_values_are_named(sandbox, crd, make_object):
     assert ".status.size is absent, wanted anything" in error
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "", "{}", "{.spec.host", ".spec.host}", "{spec host}", "{.spec..host}", ".spec.", "[0:2]",
+        "{.a[?(@.b>1)]}", "{.a[?@.b=='c']}", "{.spec}{.status}", '{range .a[*]}{.b}{end}', ".a['b]",
+    ],
+)  # fmt: skip
+async def test_unsupported_paths_are_refused_at_once(sandbox, crd, make_object, path):
+    await sandbox.create(make_object())
+    with pytest.raises(ValueError, match=r"is not supported\. These are: \{\.a\.b\}, "):
+        await sandbox.wait("kex", "x", jsonpath=path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "{.status.conditions[?(@.type=='Ready')].status}",
+        '{$.status.conditions[?(@.type == "Ready")].status}',
+        "status.conditions[0].status",
+        "status.conditions[-1]['status']",
+        r".status.x\.y/z",
+        "{.status['x.y/z']}",
+        "{.status.*}",
+        "{.status.conditions[*].type}",
+    ],
+)
+async def test_supported_paths(sandbox, crd, make_object, path):
+    conditions = [{"type": "Ready", "status": "True"}]
+    await sandbox.create(make_object())
+    status = {"conditions": conditions, "x.y/z": 1}
+    await sandbox.patch("kex", "x", {"status": status}, subresource="status")
+    await sandbox.wait("kex", "x", jsonpath=path, timeout=1)
+
+
 async def test_conditions_are_shown(sandbox, crd, make_object):
     await sandbox.create(make_object())
     error = await fail_to_wait(sandbox, condition="Ready")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .schemas.jsonpaths import compile_path
+from .schemas.jsonpaths import check_path, compile_path
 from .store.resources import Endpoint
 from .store.storage import Key, Watcher
 
@@ -61,6 +61,7 @@ def _expect_condition(type: str, status: str) -> Expectation:
 
 
 def _expect_value(jsonpath: str, value: Any) -> Expectation:
+    check_path(jsonpath)
     find = compile_path(jsonpath)
 
     def explain(obj: Obj) -> str:

@@ -19,6 +19,9 @@ _STEP = re.compile(
     )""",
     re.VERBOSE,
 )
+_ODD = re.compile(r"""(?<!\\)[\s{}()\]'"*?,:@]""")
+"""What is not in the names of fields: it is a syntax that is not supported, or a typo."""
+
 Step = Callable[[Any], Iterator[Any]]
 
 
@@ -34,6 +37,18 @@ def compile_path(text: str) -> Callable[[Any], list[Any]]:
         return values
 
     return find
+
+
+def check_path(text: str) -> None:
+    """Raise ``ValueError`` if the path is broken, or if its syntax is not supported."""
+    path = text[1:-1] if text[:1] == "{" and text[-1:] == "}" else text
+    path = path.removeprefix("$")
+    names = [match["name"] or "" for match in _STEP.finditer(path)]
+    if not names or _STEP.sub("", path) or any(map(_ODD.search, names)):
+        raise ValueError(
+            f"The path {text!r} is not supported. These are: {{.a.b}}, {{.a['b.c']}}, {{.a.b\\.c}}, "
+            f"{{.a[0]}}, {{.a[*]}}, {{.a[?(@.b=='c')]}}, and the same without the braces."
+        )
 
 
 def _make_step(match: re.Match[str]) -> Step:
