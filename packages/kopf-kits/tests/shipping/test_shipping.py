@@ -416,6 +416,18 @@ def fn(**_): ...
 """
 
 
+@pytest.mark.parametrize("option", ["--name", "--into"])
+@pytest.mark.parametrize("name", ["Web_X", "web.x", "-web", "web-", "w" * 64, "", "web\n"])
+def test_names_that_kubernetes_refuses_are_wrong_options(option: str, name: str) -> None:
+    names = {"--name": "web", "--into": "default", option: name}
+    options = [part for pair in names.items() for part in pair]
+    result = click.testing.CliRunner().invoke(
+        main, ["manifests", *options, "--image", "a:1", "x.py"]
+    )
+    assert result.exit_code == 2
+    assert f"Invalid value for '{option}': {name!r} is no name in Kubernetes: " in result.output
+
+
 @pytest.mark.parametrize("is_applied", [True, False])
 def test_man3_manifests_have_the_rights_to_apply_definitions(
     is_applied: bool, tmp_path: pathlib.Path

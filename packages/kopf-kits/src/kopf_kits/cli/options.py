@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import pathlib
+import re
 import urllib.parse
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -40,6 +41,22 @@ class LabelsParamType(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 
         if not is_label_selector(value):
             self.fail(f"{value!r} is not a label selector such as 'tenant in (a, b)'.", param, ctx)
+        return str(value)
+
+
+class NameParamType(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    """A name that fits all objects of Kubernetes: a label of RFC 1123."""
+
+    name = "name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", value):
+            self.fail(
+                f"{value!r} is no name in Kubernetes: it must be of 1-63 small letters, digits, "
+                "and dashes between them.",
+                param,
+                ctx,
+            )
         return str(value)
 
 

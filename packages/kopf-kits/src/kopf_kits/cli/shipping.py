@@ -11,7 +11,7 @@ import click
 
 from kopf_kits.cli.controls import CLIControls
 from kopf_kits.cli.interrupts import exiting_when_interrupted
-from kopf_kits.cli.options import LabelsParamType, used_option
+from kopf_kits.cli.options import LabelsParamType, NameParamType, used_option
 
 if TYPE_CHECKING:
     from kopf_core.reactor.life.essentials import OperatorOptions
@@ -36,9 +36,18 @@ FORMS = ("plain", "kustomize", "helm")
     type=click.Path(file_okay=False, path_type=pathlib.Path),
     help="Where to write the files; the plain ones are printed by default.",
 )
-@click.option("--name", required=True, help="The name of the operator, and of all its objects.")
 @click.option(
-    "--into", "home", default="default", help="The namespace of the operator; 'default' by default."
+    "--name",
+    type=NameParamType(),
+    required=True,
+    help="The name of the operator, and of all its objects.",
+)
+@click.option(
+    "--into",
+    "home",
+    type=NameParamType(),
+    default="default",
+    help="The namespace of the operator; 'default' by default.",
 )
 @click.option("--image", required=True, metavar="REPOSITORY:TAG", help="The image to run.")
 @click.option(
