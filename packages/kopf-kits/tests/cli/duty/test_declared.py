@@ -60,11 +60,13 @@ def test_table_of_handlers(invoke, path, monkeypatch):
     result = invoke("handlers", path)
     assert result.exit_code == 0, result.output
     lines = [line.split() for line in result.stdout.splitlines()]
-    assert lines[0] == ["RESOURCE", "TYPE", "ID", "FILTERS"]
+    assert lines[0] == ["RESOURCE", "TYPE", "ID", "FILTERS", "AND", "TIMES"]
     assert ["on.startup", "configure"] in lines
     assert ["kopfexamples", "on.create", "made", "labels:", "a=b,", "c=PRESENT"] in lines
     assert ["kopfexamples.v1.kopf.dev", "on.resume", "resume_fn"] in lines
-    assert ["category=all", "timer", "timer_fn"] in lines
+    assert ["category=all", "timer", "timer_fn", "interval:", "5"] in lines
+    assert ["kopfexamples", "timer", "daily", "schedule:", "0", "3", "*", "*", "*"] in lines
+    assert ["kopfexamples", "reconcile", "children", "every:", "9"] in lines
     assert ["EVERYTHING", "index", "index_fn"] in lines
     validating = ["kopfexamples", "on.validate", "judge", "operations:", "CREATE,", "UPDATE"]
     assert validating in lines

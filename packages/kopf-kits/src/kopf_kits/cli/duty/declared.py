@@ -40,8 +40,8 @@ OPTIONS = (
     "target",
 )
 LISTS = ("operations", "owns", "related")
-NARROWING = ("operations", "subresource", "source", "target")
-"""The options that narrow the calls of a handler: the table shows them among the filters."""
+SHOWN = ("operations", "subresource", "source", "target", "schedule", "interval", "idle", "every")
+"""The options that narrow or time the calls of a handler: the table shows them after filters."""
 
 
 @click.command()
@@ -190,13 +190,18 @@ def show_place(fn: Any) -> str | None:
 def _show_table(items: Collection[Mapping[str, Any]]) -> None:
     from kopf_kits.cli.duty.tables import Cell, Column, get_width, render
 
-    columns = [Column("RESOURCE", 12), Column("TYPE"), Column("ID", 16), Column("FILTERS", 10)]
+    columns = [
+        Column("RESOURCE", 12),
+        Column("TYPE"),
+        Column("ID", 16),
+        Column("FILTERS AND TIMES", 10),
+    ]
     rows = [
         [
             Cell(item["resource"] or ""),
             Cell(item["type"]),
             Cell(item["id"]),
-            Cell("; ".join(f"{key}: {value}" for key, value in _get_filters(item))),
+            Cell("; ".join(f"{key}: {value}" for key, value in _get_conditions(item))),
         ]
         for item in items
     ]
@@ -204,6 +209,6 @@ def _show_table(items: Collection[Mapping[str, Any]]) -> None:
         tell(line)
 
 
-def _get_filters(item: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _get_conditions(item: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from item["filters"].items()
-    yield from ((key, item["options"][key]) for key in NARROWING if key in item["options"])
+    yield from ((key, item["options"][key]) for key in SHOWN if key in item["options"])
