@@ -82,6 +82,7 @@ def test_freezing_and_resuming_the_cluster(world: World) -> None:
     args = ["-P", "default", "-p", "100", "-t", "60", "-m", "migration"]
     result = invoke("freeze", "-A", *args)
     assert result.exit_code == 0, result.output
+    assert result.stderr == ""
     assert result.stdout.splitlines() == [
         "Frozen for 60 seconds: the operators of the peering 'default' cluster-wide. "
         "There are none of them now; those that start will be paused."
@@ -91,8 +92,14 @@ def test_freezing_and_resuming_the_cluster(world: World) -> None:
     assert record == {"priority": 100, "lifetime": 60, "message": "migration"}
     result = invoke("resume", "-A", "--peering=default")
     assert result.exit_code == 0, result.output
+    assert result.stderr == ""
     assert result.stdout == "Resumed: the operators of the peering 'default' cluster-wide.\n"
     assert world.get_statuses("clusterkopfpeerings") == {None: {}}
+
+
+def test_logins_are_logged_on_demand(world: World) -> None:
+    result = invoke("resume", "-A", "--peering=default", "--verbose")
+    assert "Initial authentication has finished." in result.stderr
 
 
 def test_namespaces_and_identities(world: World) -> None:

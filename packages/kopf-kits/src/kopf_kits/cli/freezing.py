@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 from collections.abc import Callable, Collection, Coroutine
 from typing import Any, TypeVar
 
@@ -115,6 +116,8 @@ def resume(peerings: Peerings, identity: str, /) -> None:
 
 
 def _run(action: Coroutine[Any, Any, Collection[Gathering]]) -> Collection[Gathering]:
+    if not click.get_current_context().meta["kopf.verbose"]:
+        logging.getLogger().setLevel(logging.WARNING)  # a successful login is no news
     with interruptible():
         return asyncio.run(action)
 
