@@ -333,15 +333,17 @@ def _select_usable(
     """The fields that are JSON. Lists are taken or dropped as a whole, as they are sent so."""
     usable: dict[str, Any] = {}
     for key, value in fields.items():
-        is_plain = type(key) is str and _is_plain(value)
+        if type(key) is str and _is_plain(value):
+            usable[key] = value
+            continue
         try:
-            usable |= {key: value} if is_plain else call(_to_json, {key: value})[0]
+            usable |= call(_to_json, {key: value})[0]
         except Exception as e:
             field, above = (*path, key), (*parents, fields)
             is_endless = isinstance(e, RecursionError) or any(value is one for one in above)
-            if isinstance(value, dict) and not is_endless:
-                kept = _select_usable(value, logger, field, above)
-                usable |= {key: kept} if kept else {}
+            if isinstance(value, dict) and isinstance(key, str) and not is_endless:
+                if kept := _select_usable(value, logger, field, above):
+                    usable[key] = kept
                 continue
             logger.error(
                 f"The patch made by the handlers cannot be sent, so its field "
