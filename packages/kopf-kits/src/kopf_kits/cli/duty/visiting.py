@@ -10,7 +10,7 @@ from kopf_cogs.clients.errors import APIConnectionError, hide_credentials
 from kopf_cogs.clients.kubeconfig import login_with_kubeconfig
 from kopf_cogs.clients.session import Client
 from kopf_cogs.structs.credentials import LoginError
-from kopf_core.actions.retrying import safe_message
+from kopf_core.actions.retrying import telling_message
 from kopf_core.engines.activities import ActivityError
 from kopf_core.reactor.process.errands import run_errand
 from kopf_kits.cli.interrupts import interruptible
@@ -56,5 +56,5 @@ def _explain_kubeconfig(access: Access) -> str | None:
 
 def _join_reasons(exc: ActivityError) -> str:
     errors = [outcome.exception for outcome in exc.outcomes.values()]
-    texts = [" ".join(safe_message(error).split()) for error in errors if error is not None]
+    texts = [" ".join(telling_message(error).split()) for error in errors if error is not None]
     return "; ".join(dict.fromkeys(texts))
