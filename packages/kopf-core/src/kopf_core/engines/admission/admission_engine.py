@@ -156,8 +156,8 @@ class AdmissionEngine:
     async def _run_server(self, server: Any) -> None:
         if self._settings.admission.managed is None and (self._handlers or self._conversions):
             logger.info(
-                "The API servers call the webhooks only if somebody has configured the cluster so: "
-                "`settings.admission.managed` is not set, and the operator does not do that."
+                "Kopf does not configure the cluster to call the webhooks, as "
+                "`settings.admission.managed` is not set: an administrator has to do this."
             )
         self._threads = make_threads(self._settings)
         execution = dataclasses.replace(

@@ -20,7 +20,7 @@ _STEP = re.compile(
     re.VERBOSE,
 )
 _ODD = re.compile(r"""(?<!\\)[\s{}()\]'"*?,:@]""")
-"""What is not in the names of fields: it is a syntax that is not supported, or a typo."""
+"""The characters that no names of fields have: of an unsupported syntax, or of a typo."""
 
 Step = Callable[[Any], Iterator[Any]]
 
@@ -46,8 +46,9 @@ def check_path(text: str) -> None:
     names = [match["name"] or "" for match in _STEP.finditer(path)]
     if not names or _STEP.sub("", path) or any(map(_ODD.search, names)):
         raise ValueError(
-            f"The path {text!r} is not supported. These are: {{.a.b}}, {{.a['b.c']}}, {{.a.b\\.c}}, "
-            f"{{.a[0]}}, {{.a[*]}}, {{.a[?(@.b=='c')]}}, and the same without the braces."
+            f"The path {text!r} is not supported. These are: {{.a.b}}, {{.a['b.c']}}, "
+            f"{{.a.b\\.c}}, {{.a[0]}}, {{.a[*]}}, {{.a[?(@.b=='c')]}}, "
+            "and the same without the braces."
         )
 
 
