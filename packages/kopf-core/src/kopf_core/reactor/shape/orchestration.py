@@ -107,7 +107,7 @@ class Orchestrator:
 
     @property
     def _queues(self) -> Collection[WorkQueue]:
-        """All queues that can have turns, also those of streams that are being closed."""
+        """All queues that can have turns: of the served streams, and of streams that are closed."""
         served = [intake.queue for intake in self._intakes.values()]
         return [*served, *(closing.queue for closing in self._closing.values())]
 
