@@ -532,7 +532,7 @@ async def _settle(cluster: Any, names: set[str], doomed: set[str], work: Work) -
                 return
 
 
-async def test_o_an_exiting_process_gives_no_shard_away_until_its_handlers_have_ended(
+async def test_shard6_an_exiting_process_gives_no_shard_away_until_its_handlers_have_ended(
     cluster, operate, registry, journal, settings, make_orders
 ):
     settings.queueing.exit_timeout = 999
@@ -558,7 +558,7 @@ async def test_o_an_exiting_process_gives_no_shard_away_until_its_handlers_have_
 
 
 @pytest.mark.parametrize("is_stopped_first", [True, False])
-async def test_o_an_exiting_process_gives_no_shard_away_until_its_threads_have_ended(
+async def test_shard6_an_exiting_process_gives_no_shard_away_until_its_threads_have_ended(
     cluster, operate, registry, journal, settings, make_orders, is_stopped_first
 ):
     settings.queueing.exit_timeout = 1
@@ -589,7 +589,7 @@ async def test_o_an_exiting_process_gives_no_shard_away_until_its_threads_have_e
     assert [*journal][:3] == [1, "begins", "ends"]
 
 
-async def test_o_an_exiting_process_cancels_its_handlers_when_it_has_lost_its_shards(
+async def test_shard7_an_exiting_process_cancels_its_handlers_when_it_has_lost_its_shards(
     cluster, operate, registry, journal, settings, make_orders
 ):
     settings.queueing.exit_timeout = 999
@@ -614,7 +614,7 @@ async def test_o_an_exiting_process_cancels_its_handlers_when_it_has_lost_its_sh
 
 
 @pytest.mark.parametrize("is_lapsed", [True, False])
-async def test_o_handlers_in_namespaces_that_are_served_no_more_are_not_forgotten(
+async def test_shard8_handlers_in_namespaces_that_are_served_no_more_are_not_forgotten(
     cluster, operate, registry, journal, settings, make_orders, is_lapsed
 ):
     settings.queueing.exit_timeout = 999
