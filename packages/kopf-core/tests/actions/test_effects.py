@@ -323,7 +323,7 @@ async def test_c13_fields_that_cannot_be_sent_are_dropped(apply, client, logged)
     assert "'spec.x'" in error
 
 
-@pytest.mark.docs("patching/failures")
+@pytest.mark.docs("patching")
 async def test_c13_only_the_values_that_cannot_be_sent_are_dropped(apply, client, logged):
     status = {"good": 1, "a": {1, 2}, "deep": {1: 2.5, "nan": float("nan")}, "list": [1, {2}]}
     await apply(patch=Patch({"status": {**status, "circular": CIRCULAR, ("x",): {"y": 1}}}))

@@ -9,7 +9,7 @@ import pytest
 from kopf_core.intents import decorators as on
 
 
-@pytest.mark.docs("admission/configurations")
+@pytest.mark.docs("admission/managed")
 @pytest.mark.parametrize(
     ("managed", "has_handlers", "is_told"),
     [(None, True, True), (None, False, False), ("hooks.kopf.dev", True, False)],

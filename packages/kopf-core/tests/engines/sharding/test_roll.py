@@ -1,11 +1,13 @@
 """Who of the members is alive, in the eyes of the coordinator."""
 
+import asyncio
 import copy
 import math
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from idleness import quiet
 
 from kopf_cogs.clients.errors import APIConflictError, APIResponseError
 from kopf_cogs.configs.settings import LeasingSettings
@@ -289,3 +291,28 @@ async def test_o_replies_that_are_no_lists_are_errors(roll, leases, reply):
     leases.get = get
     with pytest.raises(APIResponseError):
         await roll.call()
+
+
+async def test_o_an_old_reply_after_a_new_one_is_no_sign_of_life(roll, leases, clock, monkeypatch):
+    leases.renew("a")
+    await roll.call()
+    get, is_late = leases.get, asyncio.Event()
+
+    async def reply_late(*args: Any, **kwargs: Any) -> Any:
+        monkeypatch.setattr(leases, "get", get)
+        reply = copy.deepcopy(await get(*args, **kwargs))
+        await is_late.wait()
+        return reply
+
+    monkeypatch.setattr(leases, "get", reply_late)
+    first = asyncio.create_task(roll.call())
+    await quiet()
+    leases.renew("a")
+    second = asyncio.create_task(roll.call())
+    await quiet()
+    is_late.set()
+    await asyncio.gather(first, second)
+    clock.advance(14)
+    assert (await roll.call()).living == {"a": 0}
+    clock.advance(1)
+    assert (await roll.call()).living == {}

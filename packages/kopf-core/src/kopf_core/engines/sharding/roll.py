@@ -4,6 +4,7 @@ A member is alive while its Lease keeps changing, as observed here, by the local
 As with other leases, a member that cannot renew its Lease stops before it is found dead.
 """
 
+import asyncio
 import math
 import re
 from collections.abc import Iterable, Mapping, Set
@@ -58,6 +59,8 @@ class Roll:
         self._clock = clock
         self._members: dict[str, _Attendant] = {}
         self._named: Set[str] = frozenset()
+        self._calling = asyncio.Lock()
+        """It keeps the replies in the order of requests: old replies after new ones look like news."""
 
     async def call(self) -> Attendance:
         """Find the living members, and the rounds that they have confirmed.
@@ -66,6 +69,10 @@ class Roll:
         is suspended meanwhile, the reply can be old. If a Lease is not there, people could
         have deleted it. Its member does not know that yet, and still works.
         """
+        async with self._calling:
+            return await self._call()
+
+    async def _call(self) -> Attendance:
         began = self._clock.monotonic()
         url = LEASES.get_url(namespace=self._settings.namespace)
         selector = {"labelSelector": f"{MEMBERS}={self._settings.name}"}
