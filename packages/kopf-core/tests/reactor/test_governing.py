@@ -30,6 +30,9 @@ class Parts:
     def enqueue(self, key, reason, *, resource, body):
         self.enqueued.append((key, reason))
 
+    def cancel(self):
+        self.journal.append(("cancel",))
+
     async def settle(self):
         await self.work.wait()
 
@@ -82,6 +85,14 @@ async def test_l_the_end_is_never_over(governor, parts):
     governor.lift("b")
     assert modes_of(parts) == [Mode.ENDED]
     assert not governor.is_paused
+
+
+async def test_shard7_running_work_is_interrupted_also_in_the_exit(governor, parts, door):
+    governor.end()
+    assert ("cancel",) not in parts.journal
+    governor.demand("lease", Mode.CUT)
+    assert ("cancel",) in parts.journal
+    assert door.is_shut
 
 
 async def test_l_objects_of_others_are_left_at_once(governor, parts, door):

@@ -60,7 +60,7 @@ class Roll:
         self._members: dict[str, _Attendant] = {}
         self._named: Set[str] = frozenset()
         self._calling = asyncio.Lock()
-        """It keeps replies in the order of requests: an old reply after a new one looks like news."""
+        """It keeps replies in the order of requests: an old reply after a new one is no news."""
 
     async def call(self) -> Attendance:
         """Find the living members, and the rounds that they have confirmed.

@@ -96,22 +96,30 @@ class Governor:
 
     def _reach(self) -> None:
         mode = max(self._reasons.values(), default=Mode.RUNNING)
-        is_cut = Mode.CUT in self._reasons.values()  # also in the exit
-        if (mode, is_cut) == (self._mode, self._is_cut):
-            return
-        self._mode, self._is_cut = mode, is_cut
-        if mode in (Mode.CUT, Mode.ENDED):
-            self._door.is_shut |= is_cut
+        if mode is not self._mode:
+            self._change(mode)
+        was_cut, self._is_cut = self._is_cut, Mode.CUT in self._reasons.values()
+        if self._is_cut and not was_cut:
+            self._cut()
+
+    def _cut(self) -> None:
+        """Interrupt the running work, also in the exit: others can have the objects."""
+        self._door.is_shut = True
+        self._door.take_back()
+        self._background.reach(_STOPPING_REASONS.get(self._mode), at_once=True)
+        self._orchestrator.cancel()
+
+    def _change(self, mode: Mode) -> None:
+        self._mode = mode
+        if mode is Mode.ENDED:
             self._door.take_back()
         elif mode is Mode.RUNNING:
             for task in self._settling:
                 task.cancel()
             self._door.is_shut = False
         self._is_listed_anew |= mode in (Mode.COLD, Mode.CUT)
-        self._background.reach(_STOPPING_REASONS.get(mode), at_once=is_cut)
+        self._background.reach(_STOPPING_REASONS.get(mode))
         self._orchestrator.reach(mode)
-        if is_cut:
-            self._orchestrator.cancel()
         for part in self._others:
             part.reach(mode)
         if mode is Mode.RUNNING:
