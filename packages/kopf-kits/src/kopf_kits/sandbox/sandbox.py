@@ -152,7 +152,7 @@ class Sandbox:
         return kubeconfigs.write_kubeconfig(path, content)
 
     async def apply(self, manifest: Manifest) -> Objs:
-        """Create or update objects from a manifest: a dict, a YAML text, or a `Path` of a file.
+        """Create or update objects from a manifest: a dict, YAML, or a :class:`~pathlib.Path`.
 
         Returns the objects as they are stored. The kinds of just applied CRDs can be used at once.
         """
