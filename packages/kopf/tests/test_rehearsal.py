@@ -336,3 +336,19 @@ async def test_n5_what_takes_too_long_is_given_up(websites: Any) -> None:
     once = await run(websites, timeout=0.5)
     assert not once.is_quiet
     assert "Handler 'fn' is to be retried for ns1/web: not yet" in once.unfinished
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+async def test_q_undiscovered_groups_of_handlers_are_unfinished_work(
+    websites: Any, dry_run: bool
+) -> None:
+    @kopf.on.create(websites.kind, registry=websites.registry)
+    def fn(**_: Any) -> None: ...
+
+    await websites.apply(x="1")
+    group = websites.kind.partition(".")[2]
+    with websites.sandbox.faults.fail(503, path=f"/apis/{group}/*"):
+        once = await run(websites, dry_run=dry_run, timeout=0.5)
+    assert not once.is_quiet
+    line = f"Time is out: the resources of the API group '{group}' are not discovered"
+    assert line in once.unfinished

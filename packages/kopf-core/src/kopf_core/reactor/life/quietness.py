@@ -47,6 +47,9 @@ class Quietness:
         """The current and the coming work, in words; nothing if all is quiet."""
         if not self._essentials.insights.is_complete:
             yield "the resources of the cluster are not discovered"
+        named = {selector.group for selector in self._essentials.registry.selectors}
+        for group in sorted(self._essentials.insights.broken_groups & named):
+            yield f"the resources of the API group {group!r} are not discovered"
         if not self._essentials.readiness.is_ready:
             yield "the indices and the stores are not filled"
         if self._handling.governor.is_paused:
