@@ -81,7 +81,7 @@ def read_records(path: Path) -> list[Record]:
 def write_record(path: Path, new: Record) -> None:
     """Put the figures in the place of those of the same build, or beside those of other builds.
 
-    What was not counted now stays as it was.
+    The figures of other stories stay.
     """
     records = {record.build: record for record in read_records(path)}
     before = records[new.build].instructions if new.build in records else {}
@@ -113,7 +113,7 @@ def count(story: Story, folder: Path) -> int:
 def live(story: Story) -> None:
     """In the process under valgrind: leave a part of the profile for few objects, and for many."""
     logging.basicConfig(stream=open(os.devnull, "w"), level=logging.INFO)  # noqa: SIM115
-    asyncio.run(measure(story, FEW))  # what is done once is not counted
+    asyncio.run(measure(story, FEW))  # the first run has all that is made once; nothing counts it
     for size in (FEW, FEW + count_more(story)):
         asyncio.run(measure(story, size, instructions))
 

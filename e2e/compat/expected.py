@@ -63,12 +63,6 @@ EXPECTED: tuple[Expected, ...] = (
         "Errors of absent keys are named as such: a mere key tells nothing.",
     ),
     Expected(
-        "errors-messages",
-        "requests",
-        r"""^-PATCH .*message\\?": ?\\?"('x'|\\?")|^[+]PATCH .*(KeyError: 'x'|Error\((''|)\))""",
-        "Errors of absent keys and errors without texts are stored with their class, as logged.",
-    ),
-    Expected(
         "daemon-ending",
         "[lor]*",
         r'"finalizers": \[$|: +"kopf.zalando.org/KopfFinalizerMarker"$|: +\],$'

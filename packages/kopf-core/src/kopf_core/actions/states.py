@@ -16,7 +16,7 @@ from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.patches import Patch
 from kopf_core.actions.bases import BaseHandler
 from kopf_core.actions.outcomes import Outcome
-from kopf_core.actions.retrying import sane_delay, telling_message
+from kopf_core.actions.retrying import safe_message, sane_delay
 
 NO_JUMP = datetime.timedelta(0)
 """The wall clock was not set."""
@@ -68,7 +68,7 @@ class HandlerState(NamedTuple):
             retries=self.retries + outcome.is_attempt,
             success=outcome.final and exc is None,
             failure=outcome.final and exc is not None,
-            message=None if exc is None else telling_message(exc),
+            message=None if exc is None else safe_message(exc),
             subrefs=self.subrefs | frozenset(outcome.subrefs),
         )
 
