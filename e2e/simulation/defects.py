@@ -108,7 +108,7 @@ FENCES = (
     ("takeovers look at nothing", TABLE,
      "given=lambda rules: rules.takeovers is not None,", "given=lambda rules: False,"),
     ("what works goes on without the lease", GOVERNOR,
-     "at_once=mode is Mode.CUT", "at_once=False"),
+     "self._is_cut and not was_cut", "False"),
     ("others' leases are ignored", f"{L}elector.py",
      "if self._observed.is_held_by_other(self._identity, self._clock.monotonic()):", "if False:"),
 )  # fmt: skip
