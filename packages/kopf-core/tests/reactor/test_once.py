@@ -7,6 +7,7 @@ from typing import Any
 
 from idleness import until
 
+from kopf_core.actions.errors import TemporaryError
 from kopf_core.intents import decorators as on
 from kopf_core.reactor.life.once import Once
 
@@ -26,6 +27,19 @@ async def test_n5_timers_that_end_late_let_their_objects_go(cluster, operate, re
         await until(lambda: intakes and not any(len(one.queue) for one in intakes.values()))
         gate.set()
         await cluster.sandbox.wait("kopfexamples", "a", lambda obj: not has_finalizers(obj))
+
+
+async def test_n5_startup_handlers_that_are_retried_run_out_of_time(operate, registry):
+    """The run must not wait for them for ever."""
+    once = Once(timeout=0)
+
+    @on.startup(registry=registry)
+    def fn(**_: Any) -> None:
+        raise TemporaryError("not yet", delay=60)
+
+    async with operate(once=once) as operator:
+        await operator.exit.requested.wait()
+    assert once.unfinished == ["Time is out: the startup handlers have not finished"]
 
 
 def has_finalizers(obj: Any) -> bool:

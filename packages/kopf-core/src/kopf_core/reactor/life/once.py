@@ -1,9 +1,11 @@
 """Runs that end by themselves: their options and their results."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kopf_cogs.aiokits.sleeps import sleep
 from kopf_core.actions.bases import BaseCause, BaseHandler
 from kopf_core.actions.errors import SubhandlersPending
 from kopf_core.actions.instruments import Instruments
@@ -40,6 +42,11 @@ class Once:
     """The result of any run: failed handlers, later retries, and unhandled objects, each with its
     reason.
     """
+
+    async def limit_start(self) -> None:
+        """Wait until the time is out, and note that the operator has not started in that time."""
+        await sleep(math.inf if self.timeout is None else self.timeout)
+        self.unfinished.append("Time is out: the startup handlers have not finished")
 
 
 class Failures(Instruments):

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import contextvars
 import logging
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -109,8 +109,7 @@ class Operator:
             try:
                 if host is None:
                     check_registry(self._options.registry, logger)
-                stopped, logins = wait_flag(self._options.stop_flag), self._authenticator
-                if await self._ceremonies.start_up(stopped, logins.run_on_demand()):
+                if await self._ceremonies.start_up(*self._make_stoppers()):
                     api = self.essentials.api
                     api.manager = self._options.settings.name or api.manager
                     if self.essentials.is_dry:
@@ -130,6 +129,13 @@ class Operator:
                 _log_stopped("Root", [])
                 self._log_hung()
             self.exit.check()
+
+    def _make_stoppers(self) -> Iterator[Coroutine[Any, Any, None]]:
+        """What interrupts the startup handlers when it ends or fails."""
+        yield wait_flag(self._options.stop_flag)
+        yield self._authenticator.run_on_demand()
+        if self._options.once is not None:
+            yield self._options.once.limit_start()
 
     def _report(self) -> None:
         """Store the results of the run, if it is a run that ends by itself."""
