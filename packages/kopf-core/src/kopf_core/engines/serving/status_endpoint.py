@@ -5,11 +5,13 @@ address, only users who can get into the pod see it. On other addresses, only cl
 see it.
 """
 
+import datetime
 import hmac
 import ipaddress
 import json
 import logging
 import urllib.parse
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -17,14 +19,10 @@ from typing import TYPE_CHECKING
 from kopf_core.engines.listening import View, listen, parse_endpoint
 from kopf_core.engines.serving.endpoint import Pulse
 from kopf_core.engines.serving.page import render_page
-from kopf_core.engines.serving.snapshots import Snapshot, StatusSource
+from kopf_core.engines.serving.snapshots import NOT_SHOWN, ErrorSnapshot, Snapshot, StatusSource
 
 if TYPE_CHECKING:
     from aiohttp import web
-import datetime
-from collections import deque
-
-from kopf_core.engines.serving.snapshots import NOT_SHOWN, ErrorSnapshot
 
 logger = logging.getLogger("kopf.serving")
 
