@@ -418,6 +418,25 @@ async def test_s3_kinds_that_are_being_listed_are_named(cluster, operate, regist
     assert unready == ["not listed: kopfexamples.v1.kopf.dev"]
 
 
+async def test_q_operators_with_conversions_are_ready_before_all_is_listed(
+    cluster, operate, registry, settings, get
+):
+    """API servers cannot list objects in other versions before they can ask the operator."""
+
+    async def serve(_fn):
+        yield {"url": "https://localhost:1"}
+        await asyncio.Event().wait()
+
+    settings.admission.server = serve
+    on.event("kopfexamples", registry=registry)(lambda **_: None)
+    on.convert("v1beta1", "v1", kind="Website.example.com", registry=registry)(lambda **_: None)
+    with cluster.sandbox.faults.hang(path="*/kopfexamples*"):
+        async with operate() as operator:
+            await until_ready(get)
+            listed = [key for key, one in operator.handling.pool.informers.items() if one.is_listed]
+            assert "kopfexamples" not in str(listed)
+
+
 async def test_i_dead_watches_are_seen(cluster, operate, registry, get, clock):
     on.event("kopfexamples", registry=registry)(lambda **_: None)
     async with operate(clock=clock) as operator:

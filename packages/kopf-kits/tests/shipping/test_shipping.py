@@ -180,6 +180,13 @@ def test_o_peering_objects_of_selected_namespaces_are_permitted() -> None:
     assert "clusterkopfpeerings" not in resources
 
 
+def test_o_namespaces_can_be_selected_with_the_rights_of_the_chart() -> None:
+    bodies = render_chart({"namespaceSelector": "a"}, name="x", namespace="ns")
+    (role,) = [body for body in bodies if body["kind"] == "ClusterRole"]
+    (rule,) = [rule for rule in role["rules"] if rule["resources"] == ["namespaces"]]
+    assert rule == {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["list", "watch"]}
+
+
 @pytest.mark.parametrize("replicas", [1, 3])
 def test_o_replicas_of_the_chart_can_share_the_objects(replicas: int) -> None:
     objects = render_chart({"shards": True, "replicas": replicas}, name="mine", namespace="ns")

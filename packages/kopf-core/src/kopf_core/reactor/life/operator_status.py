@@ -102,11 +102,13 @@ class OperatorStatus:
     def _find_unready(self) -> Iterator[tuple[str, str]]:
         """The same obstacles with their reasons, which can be texts of errors."""
         essentials, handling = self._essentials, self._handling
+        # API servers need conversions to list objects, and ask only the operators that are ready.
+        is_listing = not essentials.registry.conversions
         if essentials.vault.select() is None:
             yield "not logged in", ""
         if not essentials.insights.is_complete:
             yield "the resources are not discovered", ""
-        elif not essentials.readiness.is_ready:
+        elif is_listing and not essentials.readiness.is_ready:
             yield ("the indices are not filled" if essentials.indices else "not all is listed"), ""
         if obstacle := self._leadership.obstacle:
             yield "not in the election", obstacle
@@ -116,7 +118,7 @@ class OperatorStatus:
             yield "the operator is stopping", ""
         if handling.governor.is_paused and essentials.readiness.is_ready:
             return  # it handles nothing now, and lists everything again before it does
-        for key, informer in handling.pool.informers.items():
+        for key, informer in handling.pool.informers.items() if is_listing else ():
             is_used = key in handling.orchestrator.intakes or key in handling.observed
             if not informer.is_listed and (is_used or not essentials.readiness.is_ready):
                 yield f"not listed: {key}", informer.complaint or "being listed"
