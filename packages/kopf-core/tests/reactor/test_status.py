@@ -423,7 +423,10 @@ async def test_q_operators_with_conversions_are_ready_before_all_is_listed(
 ):
     """API servers cannot list objects in other versions before they can ask the operator."""
 
+    listening = asyncio.Event()
+
     async def serve(_fn):
+        await listening.wait()
         yield {"url": "https://localhost:1"}
         await asyncio.Event().wait()
 
@@ -432,6 +435,13 @@ async def test_q_operators_with_conversions_are_ready_before_all_is_listed(
     on.convert("v1beta1", "v1", kind="Website.example.com", registry=registry)(lambda **_: None)
     with cluster.sandbox.faults.hang(path="*/kopfexamples*"):
         async with operate() as operator:
+
+            async def is_only_unserved():
+                text = (await get("/readyz"))[1]
+                return json.loads(text)["unready"] == ["the webhooks are not served"]
+
+            await until(is_only_unserved)
+            listening.set()
             await until_ready(get)
             listed = [key for key, one in operator.handling.pool.informers.items() if one.is_listed]
             assert "kopfexamples" not in str(listed)

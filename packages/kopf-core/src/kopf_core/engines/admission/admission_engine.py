@@ -96,6 +96,11 @@ class AdmissionEngine:
         known = {} if self._reviewer is None else self._reviewer.tallies
         return {handler: known.get(handler, Tally()) for handler in self._handlers}
 
+    @property
+    def is_serving(self) -> bool:
+        """Whether the server listens, if there is any."""
+        return self._settings.admission.server is None or self._client_config is not None
+
     def observe(self, resources: Collection[Resource]) -> None:
         """Take the resources that exist in the cluster now."""
         self._served = {

@@ -110,6 +110,8 @@ class OperatorStatus:
             yield "the resources are not discovered", ""
         elif is_listing and not essentials.readiness.is_ready:
             yield ("the indices are not filled" if essentials.indices else "not all is listed"), ""
+        if self._admission is not None and not self._admission.is_serving:
+            yield "the webhooks are not served", ""
         if obstacle := self._leadership.obstacle:
             yield "not in the election", obstacle
         if obstacle := self._replication.obstacle:
