@@ -137,8 +137,9 @@ typecheck: $(UV) ## Check the types of all packages, tools, and the bench, stric
 bench: $(UV) ## Measure CPU, memory, and latency against the previous generation
 	$(RUN) python -m bench $(ARGS)
 
-bench-go: e2e-assets ## Measure beside operators in Go on a real server, about an hour; ARGS="--scale 0.1" for a look
+bench-go: e2e-assets ## Measure beside operators in Go on a real server, a quarter of an hour; ARGS="--scale 0.1" for a look
 	$(RUN) python -m bench.beside $(ARGS)
+	$(RUN) python -m bench.owners
 
 spine: $(UV) ## Count exactly what is done for an object: requests, tasks, steps of Python, and so on
 	$(RUN) python -m bench.spine $(ARGS)
