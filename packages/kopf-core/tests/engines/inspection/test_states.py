@@ -13,6 +13,7 @@ from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.patches import Patch
 from kopf_core.engines.inspection import (
+    HandlerPhase,
     Phase,
     inspect,
     plan_forgetting,
@@ -64,7 +65,7 @@ HANDLED = {LAST_HANDLED: '{"spec":{"n":1}}\n'}
         (make({**HANDLED, f"{PREFIX}fn": record(success=True)}), Phase.PROGRESSING),
         (make({**HANDLED, f"{PREFIX}fn": RETRIED}), Phase.RETRIED),
         (make(HANDLED, deleted=True, finalizers=[FINALIZER]), Phase.DELETING),
-        (make({f"{PREFIX}fn": RETRIED}, deleted=True, finalizers=[FINALIZER]), Phase.RETRIED),
+        (make({f"{PREFIX}fn": RETRIED}, deleted=True, finalizers=[FINALIZER]), Phase.DELETING),
         (make(HANDLED, deleted=True, finalizers=["x.com/y"]), Phase.BLOCKED),
         (make({f"{PREFIX}paused": "why"}), Phase.PAUSED),
         (make({f"{PREFIX}paused": "False"}), Phase.UNKNOWN),
@@ -165,11 +166,36 @@ def test_retries_keep_all_but_the_delays():
             "no handler waits for its next attempt; to handle it as new, use kopf forget",
         ),
         ({}, "no handler waits for its next attempt"),
+        (
+            {"retries": 1},
+            "no handler has a delay: fn (it is due already: is the operator running?)",
+        ),
     ],
 )
 def test_plans_of_retries(fields, summary):
     state = look(make({f"{PREFIX}fn": record(**fields)}))
     assert plan_retry(state, OperatorSettings().persistence, NOW).summary == summary
+
+
+@pytest.mark.parametrize("purpose", ["create", "update", "resume"])
+def test_the_deletion_supersedes_other_handlers(purpose):
+    fields = record(delayed=FUTURE, retries=1, purpose=purpose)
+    body = make({f"{PREFIX}fn": fields}, finalizers=[FINALIZER], deleted=True)
+    state = look(body)
+    assert state.phase is Phase.DELETING
+    assert state.handlers[0].phase is HandlerPhase.SUPERSEDED
+    assert state.current is None
+    plan = plan_retry(state, OperatorSettings().persistence, NOW)
+    assert plan.fn is None
+    assert plan.summary == (
+        "no handler waits for its next attempt; it is being deleted: is the operator running?"
+    )
+
+
+def test_deletion_handlers_are_not_superseded():
+    fields = record(delayed=FUTURE, retries=1, purpose="delete")
+    body = make({f"{PREFIX}fn": fields}, finalizers=[FINALIZER], deleted=True)
+    assert look(body).phase is Phase.RETRIED
 
 
 def test_pauses():

@@ -229,9 +229,11 @@ def test_json_of_objects_is_stable(invoke, world):
 @pytest.mark.docs("cli/object")
 def test_everything_about_one_object(invoke, world):
     annotations = {
-        f"{PREFIX}fn": record(retries=2, delayed=STARTED, message="boo", subrefs=["fn/a", "fn/b"]),
-        f"{PREFIX}fn.a": record(success=True, stopped=STARTED),
-        f"{PREFIX}fn.b": record(failure=True, stopped=STARTED, message="never"),
+        f"{PREFIX}fn": record(
+            purpose="delete", retries=2, delayed=STARTED, message="boo", subrefs=["fn/a", "fn/b"]
+        ),
+        f"{PREFIX}fn.a": record(purpose="delete", success=True, stopped=STARTED),
+        f"{PREFIX}fn.b": record(purpose="delete", failure=True, stopped=STARTED, message="never"),
         f"{PREFIX}paused": "yes",
         LAST_HANDLED: OUTDATED,
     }

@@ -40,7 +40,8 @@ def find_other_owner(body: AnyBody, uid: str) -> str | None:
     refs = metadata.get("ownerReferences")
     for ref in refs if isinstance(refs, list) else ():
         if isinstance(ref, Mapping) and ref.get("controller") and ref.get("uid") != uid:
-            return f"{ref.get('kind')} {ref.get('name')}"
+            # An owner of the same name can be the deleted predecessor of this owner.
+            return f"{ref.get('kind')} {ref.get('name')} with the uid {ref.get('uid')}"
     owner = (metadata.get("annotations") or {}).get(OWNED_BY)
     return f"an object with the uid {owner}" if owner and owner != uid else None
 

@@ -14,7 +14,7 @@ from kopf_cogs.configs.settings import PersistenceSettings
 from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.finalizers import allow_deletion
 from kopf_cogs.structs.patches import Patch
-from kopf_core.engines.inspection.object_states import ObjectState
+from kopf_core.engines.inspection.object_states import HandlerProgress, ObjectState
 from kopf_core.intents.pauses import PAUSED
 
 RawObject = MutableMapping[str, Any]
@@ -36,18 +36,17 @@ def plan_retry(
     state: ObjectState, persistence: PersistenceSettings, now: datetime.datetime
 ) -> Change:
     """Let the handlers that wait for their next attempt have it at once."""
-    waiting = [
-        handler.id
-        for handler in state.handlers
-        if not handler.state.finished and handler.state.delayed is not None
-    ]
+    pending = [handler for handler in state.handlers if handler.is_unfinished]
+    waiting = [handler for handler in pending if handler.state.delayed is not None]
+    doubt = " (it is due already: is the operator running?)"
+    if not waiting and any(handler.state.retries for handler in pending):
+        return Change(f"no handler has a delay: {_name(pending)}{doubt}")
     if not waiting:
         return Change(f"no handler waits for its next attempt{_doubt(state) or _redo(state)}")
-    is_due = all(handler.state.is_awake(now) for handler in state.handlers if handler.id in waiting)
-    doubt = " (it is due already: is the operator running?)" if is_due else ""
+    is_due = all(handler.state.is_awake(now) for handler in waiting)
     pause = "; but it is paused" if state.pause is not None else ""
     return Change(
-        f"retry at once: {_name(waiting)}{doubt}{pause}",
+        f"retry at once: {_name(waiting)}{doubt * is_due}{pause}",
         partial(hasten, persistence=persistence),
     )
 
@@ -61,11 +60,14 @@ def _doubt(state: ObjectState) -> str:
 
 def _redo(state: ObjectState) -> str:
     """The other command for objects whose handlers have finished, e.g. failed for good."""
+    if state.deleted_at is not None:
+        return "; it is being deleted: is the operator running?"
     is_over = all(handler.state.finished for handler in state.handlers)
     return "; to handle it as new, use kopf forget" if is_over else ""
 
 
-def _name(ids: Sequence[str]) -> str:
+def _name(handlers: Sequence[HandlerProgress]) -> str:
+    ids = [handler.id for handler in handlers]
     rest = f", and {len(ids) - MAX_NAMED} more" if len(ids) > MAX_NAMED else ""
     return ", ".join(ids[:MAX_NAMED]) + rest
 
@@ -116,8 +118,7 @@ def plan_forgetting(state: ObjectState, persistence: PersistenceSettings) -> Cha
     patch = _plan_erasing(Body(state.body), persistence)
     if not patch:
         return Change(f"there is nothing to forget{_doubt(state)}")
-    ids = [handler.id for handler in state.handlers]
-    parts = [f"the progress of {_name(ids)}"] if ids else []
+    parts = [f"the progress of {_name(state.handlers)}"] if state.handlers else []
     if state.last_handled is not None:
         parts.append("the last handled state")
     return Change(f"forget {', '.join(parts or ['what is left of earlier times'])}", fn)

@@ -15,6 +15,7 @@ from kopf_cogs.structs.dicts import FieldPath, ensure, resolve
 from kopf_cogs.structs.diffs import EMPTY, Diff, DiffScope, diff
 from kopf_cogs.structs.finalizers import is_deletion_blocked
 from kopf_core.actions.states import HandlerState
+from kopf_core.intents.causes import Reason
 from kopf_core.intents.pauses import get_pause
 
 _SUFFIX = len("-abcdef")
@@ -27,6 +28,9 @@ AGENT = "kopf"
 
 NAMED_FINALIZER = "/finalizer"
 """The end of the finalizers of named operators, after the name of the operator."""
+
+_SUPERSEDED = frozenset({Reason.CREATE.value, Reason.UPDATE.value, Reason.RESUME.value})
+"""The purposes of the handlers that are not called anymore when the object is being deleted."""
 
 OTHERS_MARKS = ("last-handled-configuration", "kopf-managed")
 """The names of annotations that all operators leave, each with a prefix of its own."""
@@ -78,6 +82,8 @@ class HandlerPhase(enum.StrEnum):
     STARTED = "started"
     FAILED = "failed"
     SUCCEEDED = "succeeded"
+    SUPERSEDED = "superseded"
+    """It has not finished, and the deletion of the object is handled instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +94,13 @@ class HandlerProgress:
     """The id as it is stored: long ids are cut, and slashes can be dots."""
 
     state: HandlerState
+    is_of_deleted: bool = False
+    """Whether the object is being deleted."""
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether the handler is to be called."""
+        return self.phase in (HandlerPhase.RETRIED, HandlerPhase.STARTED)
 
     @property
     def phase(self) -> HandlerPhase:
@@ -95,6 +108,8 @@ class HandlerProgress:
             return HandlerPhase.SUCCEEDED
         if self.state.failure:
             return HandlerPhase.FAILED
+        if self.is_of_deleted and self.state.purpose in _SUPERSEDED:
+            return HandlerPhase.SUPERSEDED
         return HandlerPhase.RETRIED if self.state.retries else HandlerPhase.STARTED
 
 
@@ -142,7 +157,7 @@ class ObjectState:
 
         Handlers that only wait for their sub-handlers are not included.
         """
-        unfinished = [handler for handler in self.handlers if not handler.state.finished]
+        unfinished = [handler for handler in self.handlers if handler.is_unfinished]
         ids = {handler.id for handler in unfinished}
         awaited = [handler for handler in unfinished if not ids & {*handler.state.subrefs}]
         return tuple(sorted(awaited, key=lambda handler: handler.state.retries == 0))
@@ -214,10 +229,12 @@ def _read_progress(
     body: Body, persistence: PersistenceSettings, now: datetime.datetime
 ) -> Iterator[HandlerProgress]:
     found = persistence.progress_storage.find(body=body)
+    is_deleted = body.metadata.get("deletionTimestamp") is not None
     ids = _restore_ids(found)
     for name, record in sorted(found.items()):
         if not _is_copy(name, record, found) and not _is_of_calendar(record):
-            yield HandlerProgress(ids.get(name, name), HandlerState.from_record(record, now))
+            state = HandlerState.from_record(record, now)
+            yield HandlerProgress(ids.get(name, name), state, is_deleted)
 
 
 def _restore_ids(found: Mapping[str, ProgressRecord]) -> Mapping[str, str]:

@@ -118,7 +118,9 @@ class Finder:
             for resource in scanned.resources
             if resource.preferred
             and resource.plural not in UNINTERESTING
-            and {"list", "patch"} <= resource.verbs
+            and "list" in resource.verbs
+            # A definition in deletion has no "patch" there, but its objects can be patched still.
+            and {"patch", "delete"} & resource.verbs
             and (resource.namespaced or self.selection.clusterwide)
         ]
         return sorted(kinds, key=lambda resource: (resource.group, resource.plural))

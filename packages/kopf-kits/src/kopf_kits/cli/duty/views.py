@@ -9,7 +9,7 @@ from typing import Any
 
 from kopf_cogs.structs.bodies import Body
 from kopf_core.actions.states import HandlerState
-from kopf_core.engines.inspection import HandlerPhase, HandlerProgress, ObjectState, Phase
+from kopf_core.engines.inspection import HandlerProgress, ObjectState, Phase
 from kopf_kits.cli.duty.tables import Cell, Column
 from kopf_kits.cli.duty.words import clean, show_duration, show_moment, show_time, show_value
 
@@ -66,7 +66,7 @@ def make_row(
 
 def show_next_try(handler: HandlerProgress, now: datetime.datetime) -> str:
     """When the next attempt is due. It is late if it has not ended by then: it can be running."""
-    if handler.state.finished:
+    if not handler.is_unfinished:
         return ""
     moment = handler.state.delayed
     if moment is None:
@@ -149,7 +149,7 @@ def _make_handlers(handlers: Sequence[HandlerProgress], now: datetime.datetime) 
         yield f"    started: {show_time(state.started)} ({show_moment(state.started, now)})"
         if state.stopped is not None:
             yield f"    ended: {show_time(state.stopped)} ({show_moment(state.stopped, now)})"
-        if state.delayed is not None and not state.finished:
+        if state.delayed is not None and handler.is_unfinished:
             yield f"    next try: {show_time(state.delayed)} ({show_next_try(handler, now)})"
         if state.message and not (state.subrefs and state.message == NO_MESSAGE):
             yield f"    error: {clean(state.message)}"
@@ -218,7 +218,6 @@ def make_json(state: ObjectState, *, is_full: bool = False) -> dict[str, Any]:
 
 def _make_handler_json(handler: HandlerProgress) -> dict[str, Any]:
     state: HandlerState = handler.state
-    is_waiting = handler.phase in (HandlerPhase.RETRIED, HandlerPhase.STARTED)
     return {
         "id": handler.id,
         "state": handler.phase.value,
@@ -226,7 +225,7 @@ def _make_handler_json(handler: HandlerProgress) -> dict[str, Any]:
         "attempts": state.retries,
         "started": state.started.isoformat(),
         "stopped": None if state.stopped is None else state.stopped.isoformat(),
-        "nextTry": state.delayed.isoformat() if is_waiting and state.delayed else None,
+        "nextTry": state.delayed.isoformat() if handler.is_unfinished and state.delayed else None,
         "error": state.message,
         "subhandlers": sorted(state.subrefs),
     }
