@@ -13,6 +13,9 @@ from kopf.testing import UncheckableError, check_object
 from kopf_kits.definitions.errors import SchemaError
 from kopf_kits.definitions.policies import make_policies
 
+MATCH_RESOURCES = {"matchPolicy", "namespaceSelector", "objectSelector", "resourceRules"}
+"""All fields of the matching that API servers have defaults for."""
+
 NAME = "sites.example.com"
 META = {"apiVersion": "example.com/v1", "kind": "Site", "metadata": {"name": "x"}}
 
@@ -64,6 +67,7 @@ def test_versions_have_policies_of_their_own() -> None:
 def test_policies_are_only_for_their_operations() -> None:
     policies = [schema.Policy("a"), schema.Policy("b", operations=["DELETE"])]
     spec = make_policies([declare(Plain, *policies)])[NAME][0]["spec"]
+    assert spec["matchConstraints"].keys() == MATCH_RESOURCES
     (rule,) = spec["matchConstraints"]["resourceRules"]
     assert rule["operations"] == ["CREATE", "UPDATE", "DELETE"]
     assert [validation["expression"] for validation in spec["validations"]] == [

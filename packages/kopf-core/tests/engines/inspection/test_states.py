@@ -192,6 +192,14 @@ def test_the_deletion_supersedes_other_handlers(purpose):
     )
 
 
+def test_handlers_that_wait_for_their_subhandlers_have_not_failed():
+    parent = record(retries=1, message="None", subrefs=["fn/sub"])
+    state = look(make({f"{PREFIX}fn": parent, f"{PREFIX}fn.sub": record()}))
+    assert state.phase is Phase.PROGRESSING
+    assert state.current.id == "fn/sub"
+    assert [handler.phase for handler in state.handlers] == [HandlerPhase.STARTED] * 2
+
+
 def test_deletion_handlers_are_not_superseded():
     fields = record(delayed=FUTURE, retries=1, purpose="delete")
     body = make({f"{PREFIX}fn": fields}, finalizers=[FINALIZER], deleted=True)

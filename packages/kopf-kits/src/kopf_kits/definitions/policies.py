@@ -128,13 +128,24 @@ def _name(definition: Definition) -> str:
 
 
 def _match(definition: Definition, operations: Iterable[str]) -> Obj:
+    """The objects of the policy, with all defaults of API servers.
+
+    These fields are one value for server-side apply. Without the defaults, the value would differ
+    from the stored one, and two appliers of the same policy would be in conflict.
+    """
     rule = {
         "apiGroups": [definition.group],
         "apiVersions": [definition.version],
         "operations": list(operations),
         "resources": [definition.plural],
+        "scope": "*",
     }
-    return {"resourceRules": [rule]}
+    return {
+        "matchPolicy": "Equivalent",
+        "namespaceSelector": {},
+        "objectSelector": {},
+        "resourceRules": [rule],
+    }
 
 
 def _walk(

@@ -147,6 +147,17 @@ def test_i_release_tells_of_objects_that_are_held_by_other_operators(world, invo
 
 
 @pytest.mark.docs("cli/release")
+def test_q_objects_of_definitions_in_deletion_are_released(world, invoke):
+    """The discovery does not offer to patch them anymore, but they can be patched."""
+    world.create(finalizers=[FINALIZER])
+    world.call(world.sandbox.delete("customresourcedefinitions", "kopfexamples.kopf.dev"))
+    result = invoke("release", "--all", "-A", "--yes")
+    assert result.exit_code == 0
+    assert "1 changed" in result.stdout
+    assert not world.call(world.sandbox.list("customresourcedefinitions"))
+
+
+@pytest.mark.docs("cli/release")
 def test_c8_released_objects_are_gone_if_they_are_being_deleted(world, invoke):
     world.create(finalizers=[FINALIZER])
     world.delete()

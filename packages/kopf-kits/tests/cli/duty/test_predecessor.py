@@ -72,7 +72,7 @@ def test_c8_the_table_names_those_who_fail(invoke):
 
 def test_c8_one_object_with_subhandlers(invoke):
     text = invoke("object", "kex", "with-subs").stdout
-    assert "  with_subs/spec.subs: retried\n" in text
+    assert "  with_subs/spec.subs: started\n" in text
     assert "    sub-handlers: with_subs/spec.subs/sub-0, with_subs/spec.subs/sub-1\n" in text
     assert "  with_subs/spec.subs/sub-0: succeeded\n" in text
     assert "  with_subs/spec.subs/sub-1: retried\n" in text

@@ -14,7 +14,7 @@ from kopf_cogs.configs.settings import PersistenceSettings
 from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.finalizers import allow_deletion
 from kopf_cogs.structs.patches import Patch
-from kopf_core.engines.inspection.object_states import HandlerProgress, ObjectState
+from kopf_core.engines.inspection.object_states import HandlerPhase, HandlerProgress, ObjectState
 from kopf_core.intents.pauses import PAUSED
 
 RawObject = MutableMapping[str, Any]
@@ -39,8 +39,9 @@ def plan_retry(
     pending = [handler for handler in state.handlers if handler.is_unfinished]
     waiting = [handler for handler in pending if handler.state.delayed is not None]
     doubt = " (it is due already: is the operator running?)"
-    if not waiting and any(handler.state.retries for handler in pending):
-        return Change(f"no handler has a delay: {_name(pending)}{doubt}")
+    due = [handler for handler in pending if handler.phase is HandlerPhase.RETRIED]
+    if due and not waiting:
+        return Change(f"no handler has a delay: {_name(due)}{doubt}")
     if not waiting:
         return Change(f"no handler waits for its next attempt{_doubt(state) or _redo(state)}")
     is_due = all(handler.state.is_awake(now) for handler in waiting)

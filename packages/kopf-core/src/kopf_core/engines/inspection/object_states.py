@@ -32,6 +32,9 @@ NAMED_FINALIZER = "/finalizer"
 _SUPERSEDED = frozenset({Reason.CREATE.value, Reason.UPDATE.value, Reason.RESUME.value})
 """The purposes of the handlers that are not called anymore when the object is being deleted."""
 
+_NO_MESSAGE = "None"
+"""The message that Kopf stores for a handler that waits for its sub-handlers."""
+
 OTHERS_MARKS = ("last-handled-configuration", "kopf-managed")
 """The names of annotations that all operators leave, each with a prefix of its own."""
 
@@ -98,6 +101,11 @@ class HandlerProgress:
     """Whether the object is being deleted."""
 
     @property
+    def waits_for_subhandlers(self) -> bool:
+        """Whether its latest attempt has not failed, but only begun its sub-handlers."""
+        return bool(self.state.subrefs) and self.state.message == _NO_MESSAGE
+
+    @property
     def is_unfinished(self) -> bool:
         """Whether the handler is to be called."""
         return self.phase in (HandlerPhase.RETRIED, HandlerPhase.STARTED)
@@ -110,7 +118,8 @@ class HandlerProgress:
             return HandlerPhase.FAILED
         if self.is_of_deleted and self.state.purpose in _SUPERSEDED:
             return HandlerPhase.SUPERSEDED
-        return HandlerPhase.RETRIED if self.state.retries else HandlerPhase.STARTED
+        has_failed = self.state.retries and not self.waits_for_subhandlers
+        return HandlerPhase.RETRIED if has_failed else HandlerPhase.STARTED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,7 +39,7 @@ PHASES = (
 )
 """The values of :class:`kopf_core.engines.inspection.Phase`: the help does not import it."""
 
-UNSEEN = ("served", "unknown", "changed")
+UNSEEN = ("served", "unknown", "changed", "deleting")
 """The states of objects that can have more work than the objects show."""
 
 DEFAULT_PREFIX = "kopf.zalando.org"

@@ -16,9 +16,6 @@ from kopf_kits.cli.duty.words import clean, show_duration, show_moment, show_tim
 HIDDEN = "(hidden)"
 VALUE_WIDTH = 200
 
-NO_MESSAGE = "None"
-"""The message that Kopf stores for a handler that waits for its sub-handlers."""
-
 COLOURS = {
     Phase.BLOCKED: "red",
     Phase.PAUSED: "yellow",
@@ -151,7 +148,7 @@ def _make_handlers(handlers: Sequence[HandlerProgress], now: datetime.datetime) 
             yield f"    ended: {show_time(state.stopped)} ({show_moment(state.stopped, now)})"
         if state.delayed is not None and handler.is_unfinished:
             yield f"    next try: {show_time(state.delayed)} ({show_next_try(handler, now)})"
-        if state.message and not (state.subrefs and state.message == NO_MESSAGE):
+        if state.message and not handler.waits_for_subhandlers:
             yield f"    error: {clean(state.message)}"
         if state.subrefs:
             yield f"    sub-handlers: {clean(', '.join(sorted(state.subrefs)))}"
