@@ -157,6 +157,8 @@ class Applier:
             return live  # nothing can hold the owner; when it is gone, there will be another pass
         if live is not None:
             self._check_hands(wish, live)
+            if self._is_unchanged(body, wish, live):
+                return live
         ignored = self.fights.get_unkept(identity, self.badges.get_digest(child))
         drift = (
             ()
@@ -173,6 +175,22 @@ class Applier:
         self.logger.info(f"Applied {show(stored)}" + (f": {causes}." if causes else "."))
         self._check_kept(identity, child, stored)
         return stored
+
+    def _is_unchanged(self, body: Mapping[str, Any], wish: _Wish, live: RawBody) -> bool:
+        """Whether the function yields back its own child as it is in the cluster.
+
+        If it was applied, the operator would take the fields of others, e.g. defaults of servers.
+        """
+        version = (body.get("metadata") or {}).get("resourceVersion")
+        if version is None or version != live["metadata"].get("resourceVersion"):
+            return False
+        if self.badges.get_reconciler(live) != self.reconciler:
+            return False
+        uid = self.owner.metadata.uid or ""
+        if uid not in get_owners(live) and not self.badges.is_out_of_reach(live, uid):
+            return False
+        same = self._dress(wish.resource, live)
+        return self.badges.get_digest(same) == self.badges.get_digest(wish.child)
 
     def _name_causes(
         self, child: Mapping[str, Any], live: RawBody, ignored: Collection[FieldPath]
@@ -202,19 +220,23 @@ class Applier:
     async def _look_up(self, body: Mapping[str, Any]) -> _Wish:
         """Find the exact object that is wanted, and its source."""
         resource = await self._resolve(body)
+        child = self._dress(resource, body)
+        namespace = child["metadata"].get("namespace") if resource.namespaced else None
+        source = self._find_source(resource, child, namespace)
+        self._check_reach(namespace)
+        return _Wish(resource, source, child, namespace, self._want(resource, child))
+
+    def _dress(self, resource: Resource, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Make the object to be applied of the yielded one."""
         body = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
         if "status" in resource.subresources:
             body.pop("status", None)  # in manifests of tools, it is a form without content
-        child = self.badges.put_on(
+        return self.badges.put_on(
             body,
             self.owner,
             namespaced=bool(resource.namespaced),
             reconciler=self.reconciler,
         )
-        namespace = child["metadata"].get("namespace") if resource.namespaced else None
-        source = self._find_source(resource, child, namespace)
-        self._check_reach(namespace)
-        return _Wish(resource, source, child, namespace, self._want(resource, child))
 
     async def _resolve(self, body: Mapping[str, Any]) -> Resource:
         try:
