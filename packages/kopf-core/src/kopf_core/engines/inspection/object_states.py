@@ -107,7 +107,7 @@ class HandlerProgress:
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether the handler is to be called."""
+        """Whether the operator has to call the handler."""
         return self.phase in (HandlerPhase.RETRIED, HandlerPhase.STARTED)
 
     @property

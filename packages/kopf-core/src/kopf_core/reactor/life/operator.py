@@ -131,7 +131,7 @@ class Operator:
             self.exit.check()
 
     def _make_stoppers(self) -> Iterator[Coroutine[Any, Any, None]]:
-        """What interrupts the startup handlers when it ends or fails."""
+        """The waits that interrupt the startup handlers when any of them ends or fails."""
         yield wait_flag(self._options.stop_flag)
         yield self._authenticator.run_on_demand()
         if self._options.once is not None:
