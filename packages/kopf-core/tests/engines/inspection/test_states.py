@@ -200,6 +200,13 @@ def test_handlers_that_wait_for_their_subhandlers_have_not_failed():
     assert [handler.phase for handler in state.handlers] == [HandlerPhase.STARTED] * 2
 
 
+@pytest.mark.parametrize(("deleted", "is_outdated"), [(True, False), (False, True)])
+def test_deletions_do_not_outdate_the_status(deleted, is_outdated):
+    body = make(deleted=deleted, finalizers=[FINALIZER], status={"observedGeneration": 1})
+    body["metadata"]["generation"] = 2
+    assert look(body).is_outdated is is_outdated
+
+
 def test_deletion_handlers_are_not_superseded():
     fields = record(delayed=FUTURE, retries=1, purpose="delete")
     body = make({f"{PREFIX}fn": fields}, finalizers=[FINALIZER], deleted=True)

@@ -152,7 +152,10 @@ class ObjectState:
     def is_outdated(self) -> bool:
         """Whether the status describes an earlier generation of the object."""
         observed = self.body.status.get("observedGeneration")
-        return observed is not None and observed != self.body.metadata.get("generation")
+        generation = self.body.metadata.get("generation") or 0
+        if self.deleted_at is not None and observed == generation - 1:
+            return False  # API servers count the request of the deletion as a change
+        return observed is not None and observed != generation
 
     @property
     def deleted_at(self) -> str | None:
