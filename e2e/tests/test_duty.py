@@ -247,7 +247,7 @@ async def test_k28_it_is_said_what_cannot_be_known_of_timers(world):
         args = [KIND, "obj", "-n", world.namespace, "--yes"]
         for command in ("retry", "forget"):
             _, errors = await talk(world, command, *args)
-            assert "timers and daemons keep their attempts in memory" in errors
+            assert "timers, daemons, and running first attempts are only in" in errors
 
 
 @pytest.mark.docs("cli/retry")

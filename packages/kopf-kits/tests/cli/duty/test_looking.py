@@ -57,7 +57,7 @@ def test_i_marks_of_other_operators_are_told_of(world, invoke, args):
     world.create(annotations={LAST_HANDLED: HANDLED})
     assert "another operator" not in invoke(*args).stderr
     result = invoke(*args, "--operator", "websites.example.com")
-    assert "There are data of an operator without a name: leave out --operator." in result.stderr
+    assert "There are data of an operator without a name: leave out --operator," in result.stderr
 
 
 @pytest.mark.parametrize("variable", ["KOPF_OPERATOR", "KOPF_OBJECTS_OPERATOR"])

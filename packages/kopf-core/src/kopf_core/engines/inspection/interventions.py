@@ -56,7 +56,10 @@ def _doubt(state: ObjectState) -> str:
     """The remark that attempts in memory cannot be seen or changed from outside."""
     if state.last_handled is not None or state.handlers:
         return ""
-    return ", as far as it is on the object: timers and daemons keep their attempts in memory"
+    return (
+        ", as far as it is on the object: timers, daemons, and running first attempts are only in "
+        "the memory of the operator: see its /status"
+    )
 
 
 def _redo(state: ObjectState) -> str:

@@ -222,7 +222,8 @@ def tell_of_others(names: Collection[str], finalizers: Collection[str]) -> None:
     for name in sorted({*names} - {DEFAULT_PREFIX}):
         click.echo(f"There are data of another operator: add --operator {name}.", err=True)
     if DEFAULT_PREFIX in names:
-        click.echo("There are data of an operator without a name: leave out --operator.", err=True)
+        text = "leave out --operator, or unset KOPF_OPERATOR"
+        click.echo(f"There are data of an operator without a name: {text}.", err=True)
     for name in sorted(finalizers):
         click.echo(f"If this operator has the finalizer {name}, add --finalizer {name}.", err=True)
 
