@@ -9,7 +9,7 @@ from typing import Any
 
 from kopf_cogs.structs.bodies import Body
 from kopf_core.actions.states import HandlerState
-from kopf_core.engines.inspection import HandlerProgress, ObjectState, Phase
+from kopf_core.engines.inspection import HandlerPhase, HandlerProgress, ObjectState, Phase
 from kopf_kits.cli.duty.tables import Cell, Column
 from kopf_kits.cli.duty.words import clean, show_duration, show_moment, show_time, show_value
 
@@ -141,7 +141,9 @@ def _make_handlers(handlers: Sequence[HandlerProgress], now: datetime.datetime) 
     yield "Handlers:"
     for handler in handlers:
         state = handler.state
-        yield f"  {clean(handler.id)}: {handler.phase.value}"
+        doubt = ", unless its attempt still runs: see /status of the operator"
+        is_doubtful = handler.phase is HandlerPhase.SUPERSEDED
+        yield f"  {clean(handler.id)}: {handler.phase.value}{doubt * is_doubtful}"
         yield f"    for: {clean(state.purpose or 'unknown')}, attempts: {state.retries}"
         yield f"    started: {show_time(state.started)} ({show_moment(state.started, now)})"
         if state.stopped is not None:
