@@ -44,7 +44,7 @@ TARGETS = {
     "existing objects handled": "0.55 ms; 65 MB",
     "created while running": "0.95 ms; 50 MB",
     "a second": "2.2 ms with the start",
-    "a second: p50; p95": "those of Go",
+    "a second: p50; p95": "the latencies of Go",
     "updates of one object": "2.2 s of CPU",
     "handled objects": "0.10 ms; 60 MB",
     "handled objects, with an index of bodies": "260 MB",

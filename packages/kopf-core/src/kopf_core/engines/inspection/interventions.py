@@ -36,12 +36,11 @@ def plan_retry(
     state: ObjectState, persistence: PersistenceSettings, now: datetime.datetime
 ) -> Change:
     """Let the handlers that wait for their next attempt have it at once."""
-    pending = [handler for handler in state.handlers if handler.is_unfinished]
-    waiting = [handler for handler in pending if handler.state.delayed is not None]
+    waiting = [one for one in state.handlers if one.is_unfinished and one.state.delayed is not None]
+    retried = [one for one in state.handlers if one.phase is HandlerPhase.RETRIED]
     doubt = " (it is due already: is the operator running?)"
-    due = [handler for handler in pending if handler.phase is HandlerPhase.RETRIED]
-    if due and not waiting:
-        return Change(f"no handler has a delay: {_name(due)}{doubt}")
+    if not waiting and retried:
+        return Change(f"no handler has a delay: {_name(retried)}{doubt}")
     if not waiting:
         return Change(f"no handler waits for its next attempt{_doubt(state) or _redo(state)}")
     is_due = all(handler.state.is_awake(now) for handler in waiting)
